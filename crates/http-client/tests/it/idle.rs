@@ -220,6 +220,8 @@ async fn going_away(streams: usize, last: u32, reason: u32) -> Vec<End> {
     let mut config = config(grant(&[&host]));
     config.roots.add_pem(authority.pem().as_bytes()).unwrap();
     config.resolver = Names::of(&[("a.test", &["127.0.0.1"])]);
+    // All on one connection, however slowly they are sent.
+    config.bounds.idle_time_not_idem = LONG;
     let client = Client::start(config).unwrap();
     let url = format!("https://{host}/");
     let told: Vec<_> = (0..streams).map(|_| send(&client, not_idem(&url))).collect();
