@@ -26,12 +26,14 @@ pub enum State {
     Failed,
     /// It was cancelled.
     Cancelled,
+    /// It is unknown whether something that it did happened, and that was its outcome.
+    Indeterminate,
 }
 
 impl State {
     /// Whether it is over.
     pub const fn is_over(self) -> bool {
-        matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
+        matches!(self, Self::Completed | Self::Failed | Self::Cancelled | Self::Indeterminate)
     }
 }
 
@@ -48,8 +50,12 @@ pub struct Execution {
     pub component_digest: String,
     /// How it stands.
     pub state: State,
-    /// When it was started.
+    /// When it was started: this attempt at it.
     pub created_at: String,
+    /// When the first attempt at it was started, if this is a later one. A tree has each attempt by
+    /// itself, and does not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_created_at: Option<String>,
     /// When something last happened to it.
     pub updated_at: String,
     /// Which attempt this is, from the root down to it: `1`, or `1.2`.
@@ -68,6 +74,13 @@ pub struct Execution {
     /// Why it failed or was cancelled, if it did: without detail, and with a long message cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Failed>,
+}
+
+impl Execution {
+    /// When it was started, whichever attempt this is.
+    pub fn started_at(&self) -> &str {
+        self.first_created_at.as_deref().unwrap_or(&self.created_at)
+    }
 }
 
 /// An execution, whole.

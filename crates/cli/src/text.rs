@@ -1,5 +1,6 @@
 //! Numbers and names for people, in columns that line up.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
@@ -86,12 +87,23 @@ pub(crate) fn rewrites(c: char) -> bool {
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// A text that cannot rewrite the terminal, at most `width_max` columns wide.
+/// A text that cannot rewrite the terminal, in one line, at most `width_max` columns wide.
 pub(crate) fn plain(text: &str, width_max: usize) -> String {
     // Characters without width would never fill the columns, so their number is bounded too.
-    let chars = text.chars().take(4 * width_max + 1);
-    let shown: String = chars.map(|c| if rewrites(c) { '\u{fffd}' } else { c }).collect();
+    let end = text.char_indices().nth(4 * width_max + 1).map_or(text.len(), |(at, _)| at);
+    let line = one_line(&text[..end]);
+    let shown: String = line.chars().map(|c| if rewrites(c) { '\u{fffd}' } else { c }).collect();
     cut(&shown, width_max)
+}
+
+/// A text in one line: a line end, with the blanks around it, becomes one blank. Messages of
+/// panics have several lines.
+pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
+    if !text.contains('\n') {
+        return Cow::Borrowed(text);
+    }
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    Cow::Owned(lines.collect::<Vec<_>>().join(" "))
 }
 
 /// How many columns of a terminal a text takes.
@@ -187,6 +199,9 @@ mod tests {
     #[test]
     fn names_are_plain() {
         assert_eq!(plain("a\u{1b}b\u{202e}", 9), "a\u{fffd}b\u{fffd}");
+        assert_eq!(plain("panicked at a.rs:1:\r\n  left: 1\n\n right: 2\n", 40), {
+            "panicked at a.rs:1: left: 1 right: 2"
+        });
         assert_eq!(plain("abcdef", 6), "abcdef");
         assert_eq!(plain("abcdefg", 6), "abcde…");
     }

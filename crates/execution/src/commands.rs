@@ -441,6 +441,7 @@ fn over(standing: Standing) -> CommandRefusal {
     CommandRefusal::Over(match standing {
         Standing::Completed => "it completed",
         Standing::Failed => "it failed",
+        Standing::Indeterminate => "its outcome is unknown",
         _ => "it was cancelled",
     })
 }

@@ -179,27 +179,30 @@ impl Execution {
 
     /// The standing for its row.
     pub(crate) fn standing(&self) -> Standing {
-        match (&self.phase, self.journal.status()) {
-            (Phase::Stuck { .. }, _) => Standing::Stuck,
-            (_, Some(status)) => Standing::of(status),
-            (_, None) => Standing::Running,
+        match self.phase {
+            Phase::Stuck { .. } => Standing::Stuck,
+            _ => Standing::of(&self.journal),
+        }
+    }
+
+    /// When this attempt was started.
+    pub(crate) fn created_at(&self) -> Timestamp {
+        match (&self.row, self.fresh.first()) {
+            (Some(row), _) => row.created_at,
+            (None, Some(first)) => first.timestamp(),
+            // It is volatile.
+            (None, None) => self.began,
         }
     }
 
     /// Its row as of now.
     pub(crate) fn row_now(&self) -> Row {
         let started = self.journal.started().expect("what is in memory has started");
-        let created_at = match (&self.row, self.fresh.first()) {
-            (Some(row), _) => row.created_at,
-            (None, Some(first)) => first.timestamp(),
-            // It is volatile.
-            (None, None) => self.began,
-        };
         Row {
             key: self.journal.key().clone(),
             length: self.journal.len(),
             standing: self.standing(),
-            created_at,
+            created_at: self.created_at(),
             updated_at: self.journal.last_timestamp(),
             component: started.component_digest,
             function: started.function_name.clone(),

@@ -492,11 +492,15 @@ fn differences(
         }
     };
     compare("its length", execution.length.to_string(), journal.len().to_string());
-    let (Some(status), Some(started)) = (journal.status(), journal.started()) else {
-        return differences;
+    let Some(started) = journal.started() else { return differences };
+    let standing = Standing::of(journal);
+    let is_known = match (execution.standing, standing) {
+        (Standing::Stuck, standing) => !standing.is_terminal(),
+        // An earlier build wrote the row.
+        (Standing::Failed, Standing::Indeterminate) => true,
+        _ => false,
     };
-    let standing = Standing::of(status);
-    if execution.standing != Standing::Stuck || standing.is_terminal() {
+    if !is_known {
         compare("its status", execution.standing.name().to_owned(), standing.name().to_owned());
     }
     let created_at = created_at.map(|at| at.to_string()).unwrap_or_default();

@@ -18,7 +18,9 @@ use super::{EXECUTIONS, FINISHED, JOURNALS, index, keys};
 /// The version of a row that has nothing behind the namespace, as all rows had before labels.
 const PLAIN_VERSION: u8 = 1;
 /// The version of a row that has a key, labels or an error.
-const VERSION: u8 = 2;
+const LABELLED_VERSION: u8 = 2;
+/// The version of a row that ended as Indeterminate, which was [`Standing::Failed`] before.
+const VERSION: u8 = 3;
 
 /// The longest note on why an execution is stuck, in bytes; longer ones are cut.
 pub const STUCK_BYTES_MAX: usize = 4096;
@@ -45,11 +47,14 @@ pub enum Standing {
     Failed = 6,
     /// Cancelled. Terminal.
     Cancelled = 7,
+    /// It is unknown whether something that it did happened, and that was its outcome (V-46).
+    /// Terminal.
+    Indeterminate = 8,
 }
 
 impl Standing {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Running,
         Self::Blocked,
         Self::Cancelling,
@@ -57,23 +62,34 @@ impl Standing {
         Self::Completed,
         Self::Failed,
         Self::Cancelled,
+        Self::Indeterminate,
     ];
 
-    /// The standing for this status, unless the execution is stuck.
-    pub fn of(status: &Status) -> Self {
-        match status {
-            Status::Running => Self::Running,
-            Status::Blocked { .. } => Self::Blocked,
-            Status::Cancelling => Self::Cancelling,
-            Status::Completed => Self::Completed,
-            Status::Failed => Self::Failed,
-            Status::Cancelled => Self::Cancelled,
+    /// The standing by its journal, unless the execution is stuck.
+    pub fn of(journal: &Journal) -> Self {
+        match (journal.ending(), journal.status()) {
+            (Some(ending), _) => Self::of_ending(ending),
+            (None, Some(Status::Blocked { .. })) => Self::Blocked,
+            (None, Some(Status::Cancelling)) => Self::Cancelling,
+            (None, _) => Self::Running,
+        }
+    }
+
+    /// The standing of what ended like this.
+    pub fn of_ending(ending: &Ending) -> Self {
+        match ending {
+            Ending::Completed(_) => Self::Completed,
+            Ending::Failed(failure) if failure.kind == ErrorKind::Indeterminate => {
+                Self::Indeterminate
+            }
+            Ending::Failed(_) => Self::Failed,
+            Ending::Cancelled(_) => Self::Cancelled,
         }
     }
 
     /// Whether it is over.
     pub fn is_terminal(self) -> bool {
-        matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
+        matches!(self, Self::Completed | Self::Failed | Self::Cancelled | Self::Indeterminate)
     }
 
     /// Its name.
@@ -86,6 +102,7 @@ impl Standing {
             Self::Completed => "Completed",
             Self::Failed => "Failed",
             Self::Cancelled => "Cancelled",
+            Self::Indeterminate => "Indeterminate",
         }
     }
 
@@ -322,7 +339,7 @@ pub(crate) fn encode(key: &[u8], execution: &Execution) -> Bytes {
     body.put_u8(u8::from(execution.stuck.is_some()));
     put_text(&mut body, stuck);
     put_text(&mut body, namespace);
-    let Execution { idempotency_key, labels, error, .. } = execution;
+    let Execution { idempotency_key, labels, error, standing, .. } = execution;
     // A row of an earlier build must be written as it was: a commit demands the stored bytes.
     if idempotency_key.is_none() && labels.is_empty() && error.is_none() {
         return codec::seal(&EXECUTIONS, key, PLAIN_VERSION, &body);
@@ -330,7 +347,11 @@ pub(crate) fn encode(key: &[u8], execution: &Execution) -> Bytes {
     put_text(&mut body, idempotency_key.as_deref().unwrap_or_default());
     labels.put(&mut body);
     EndError::put(error.as_ref(), &mut body);
-    codec::seal(&EXECUTIONS, key, VERSION, &body)
+    let version = match standing {
+        Standing::Indeterminate => VERSION,
+        _ => LABELLED_VERSION,
+    };
+    codec::seal(&EXECUTIONS, key, version, &body)
 }
 
 pub(crate) fn decode(key: &Bytes, value: &Bytes) -> Result<Execution, ReadError> {
@@ -411,7 +432,7 @@ mod tests {
         assert_eq!(encode(&key, &row), value);
         let newer = codec::seal(&EXECUTIONS, &key, VERSION + 1, b"");
         let error = decode(&key, &newer).unwrap_err().to_string();
-        assert!(error.contains("it has version 3; this build reads version 2"), "{error}");
+        assert!(error.contains("it has version 4; this build reads version 3"), "{error}");
     }
 
     /// Key, labels and error, each alone, read back; a long message is cut between characters.
@@ -443,8 +464,15 @@ mod tests {
         }
         for row in rows {
             let value = encode(&key, &row);
-            assert_eq!(value[0], VERSION);
+            assert_eq!(value[0], LABELLED_VERSION);
             assert_eq!(decode(&key, &value).unwrap(), row);
+            // Earlier builds do not know this standing.
+            if row.error.is_some() {
+                let row = Execution { standing: Standing::Indeterminate, ..row };
+                let value = encode(&key, &row);
+                assert_eq!(value[0], VERSION);
+                assert_eq!(decode(&key, &value).unwrap(), row);
+            }
         }
         let long = EndError { kind: ErrorKind::Trap, message: "x".to_owned() + &"ß".repeat(256) };
         let value = encode(&key, &Execution { error: Some(long), ..plain });

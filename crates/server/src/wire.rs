@@ -3,7 +3,7 @@
 use data_encoding::BASE64;
 use indelible_api::call::{Failed, Payload as WirePayload};
 use indelible_api::execution::{Execution, State, UsedFor};
-use indelible_journal::{Codec, Failure, Payload};
+use indelible_journal::{Codec, Failure, Payload, Timestamp};
 use indelible_records::executions::{Execution as Row, Standing};
 use indelible_records::idempotency_keys::Answer;
 use serde_json::value::RawValue;
@@ -39,6 +39,7 @@ pub(crate) fn state(standing: Standing) -> State {
         Standing::Completed => State::Completed,
         Standing::Failed => State::Failed,
         Standing::Cancelled => State::Cancelled,
+        Standing::Indeterminate => State::Indeterminate,
     }
 }
 
@@ -52,11 +53,12 @@ pub(crate) fn standing(state: State) -> Standing {
         State::Completed => Standing::Completed,
         State::Failed => Standing::Failed,
         State::Cancelled => Standing::Cancelled,
+        State::Indeterminate => Standing::Indeterminate,
     }
 }
 
-/// An execution as lists show it.
-pub(crate) fn execution(row: &Row, namespace: &str) -> Execution {
+/// An execution as lists show it, with the start of the first attempt at it if this is a later one.
+pub(crate) fn execution(row: &Row, namespace: &str, first: Option<Timestamp>) -> Execution {
     Execution {
         execution_id: row.key.execution_id().to_string(),
         namespace: namespace.to_owned(),
@@ -64,6 +66,7 @@ pub(crate) fn execution(row: &Row, namespace: &str) -> Execution {
         component_digest: row.component.to_string(),
         state: state(row.standing),
         created_at: row.created_at.to_string(),
+        first_created_at: first.map(|first| first.to_string()),
         updated_at: row.updated_at.to_string(),
         attempts: row.key.attempts().to_string(),
         events: row.length,

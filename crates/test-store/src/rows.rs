@@ -183,6 +183,9 @@ impl Run {
             Standing::Failed => {
                 self.journal.fail(now, Failure::new(ErrorKind::UserError, "no luck"))
             }
+            Standing::Indeterminate => {
+                self.journal.fail(now, Failure::new(ErrorKind::Indeterminate, "no answer"))
+            }
             Standing::Cancelled => {
                 self.request_cancel(now);
                 self.journal.cancel(now, "enough")
@@ -197,7 +200,7 @@ impl Run {
         let started = self.journal.started().unwrap();
         let standing = match &self.stuck {
             Some(_) => Standing::Stuck,
-            None => Standing::of(self.journal.status().unwrap()),
+            None => Standing::of(&self.journal),
         };
         Execution {
             key: self.journal.key().clone(),

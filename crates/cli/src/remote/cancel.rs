@@ -67,6 +67,7 @@ impl Cancel {
                 State::Completed => "it completed",
                 State::Failed => "it failed",
                 State::Cancelled => "it was cancelled",
+                State::Indeterminate => "its outcome is unknown",
                 _ => return Ok(format!("cancel {}?", remote.describe(&id)?)),
             };
             let what = format!("execution {} has already ended: {ended}", short(&id));

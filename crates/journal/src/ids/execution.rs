@@ -219,6 +219,16 @@ impl JournalKey {
         Self { execution_id, attempts }
     }
 
+    /// The first attempt at the same execution, by the same attempts at its callers.
+    #[must_use]
+    pub fn first_attempt(&self) -> Self {
+        let mut attempts = self.attempts.clone();
+        if let Some(own) = attempts.0.last_mut() {
+            *own = Attempt::FIRST;
+        }
+        Self { execution_id: self.execution_id.clone(), attempts }
+    }
+
     /// The execution.
     pub fn execution_id(&self) -> &ExecutionId {
         &self.execution_id

@@ -33,7 +33,7 @@ use crate::{EXECUTIONS, FINISHED, JOURNALS, codec, index};
 pub struct Retention {
     /// Trees whose root returned.
     pub completed: Option<Micros>,
-    /// Trees whose root failed.
+    /// Trees whose root failed, or ended as Indeterminate.
     pub failed: Option<Micros>,
     /// Trees whose root was cancelled.
     pub cancelled: Option<Micros>,
@@ -44,6 +44,7 @@ impl Retention {
         [
             (Standing::Completed, self.completed),
             (Standing::Failed, self.failed),
+            (Standing::Indeterminate, self.failed),
             (Standing::Cancelled, self.cancelled),
         ]
         .into_iter()

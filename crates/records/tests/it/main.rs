@@ -8,4 +8,5 @@ mod ledger;
 mod retention;
 mod rows;
 mod slots;
+mod standings;
 mod support;

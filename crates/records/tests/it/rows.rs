@@ -169,16 +169,14 @@ fn change(run: &mut Run, numbers: &mut Prng) {
     }
     let now = at(run.journal.last_timestamp().as_micros() + 1 + numbers.below(50));
     let running = run.stuck.is_none() && run.row().standing == Standing::Running;
-    match numbers.below(8) {
+    match numbers.below(9) {
         0 if running => run.block(now),
         1 if run.row().standing == Standing::Blocked => run.wake(now),
         2 => run.request_cancel(now),
         3 => run.stuck = Some("stuck ✗".to_owned()),
         4 => run.stuck = None,
-        choice @ 5..=7 if running => {
-            let ends = [Standing::Completed, Standing::Failed, Standing::Cancelled];
-            run.end(now, ends[choice as usize - 5]);
-        }
+        // The standings of what is over come last.
+        choice @ 5..=8 if running => run.end(now, Standing::ALL[choice as usize - 1]),
         _ if running => run.work(now, 1),
         _ => {}
     }

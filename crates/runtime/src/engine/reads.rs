@@ -8,8 +8,8 @@ use indelible_execution::shown::View;
 use indelible_execution::{Input, Reply, Request, Tree, keys};
 use indelible_idempotency::IdempotencyKey;
 use indelible_journal::{
-    ComponentDigest, Ending, Event, ExecutionId, JournalKey, Namespace, OperationKey, PromiseId,
-    RootHash, Started, Timestamp,
+    Attempt, ComponentDigest, Ending, Event, ExecutionId, JournalKey, Namespace, OperationKey,
+    PromiseId, RootHash, Started, Timestamp,
 };
 use indelible_machine::{CallerId, Machine as _};
 use indelible_records::audit::{self, AuditPosition, Entry};
@@ -184,6 +184,16 @@ impl Reads<'_> {
     /// How an execution stands: the last attempt at it.
     pub fn execution(&self, execution: &ExecutionId) -> Result<Option<Row>, EngineError> {
         Ok(self.saw(executions::latest(&self.shared.store, execution)?))
+    }
+
+    /// When the first attempt at an execution was started, if this is a later one and that is
+    /// stored.
+    pub fn first_created_at(&self, attempt: &JournalKey) -> Result<Option<Timestamp>, EngineError> {
+        if attempt.attempts().own() == Attempt::FIRST {
+            return Ok(None);
+        }
+        let first = self.saw(executions::get(&self.shared.store, &attempt.first_attempt())?);
+        Ok(first.map(|first| first.created_at))
     }
 
     /// The attempt at an execution that follows `after`, or the first that is stored.

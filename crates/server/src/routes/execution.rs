@@ -15,7 +15,7 @@ use indelible_journal::{
 use indelible_records::beginning::TREES_MAX;
 use indelible_records::executions::Execution as Row;
 use indelible_records::listing::{Cursor, Filter, NAMESPACES_MAX};
-use indelible_runtime::{KeyUse, Lane, Open, Stage, View};
+use indelible_runtime::{EngineError, KeyUse, Lane, Open, Reads, Stage, View};
 use serde_json::value::RawValue;
 
 use crate::answer::Answer;
@@ -62,17 +62,19 @@ pub(super) async fn list(state: Arc<State>, asked: ApiRequest) -> Result<Answer,
             ),
         }));
     }
-    let answer = reading.run(move |_| {
-        let rows = page.executions.iter().map(listed);
+    let answer = reading.run(move |reads| {
+        let rows = page.executions.iter().map(|row| listed(reads, row));
         let next = page.next.map(|next| next.to_string());
-        Ok(Answer::ok(&Executions { executions: rows.collect(), next, key: None }))
+        let executions = rows.collect::<Result<_, _>>()?;
+        Ok(Answer::ok(&Executions { executions, next, key: None }))
     });
     answer.await.map_err(|error| state.engine_error(&error))
 }
 
 /// A root, as lists show it.
-fn listed(row: &Row) -> Execution {
-    wire::execution(row, row.namespace.as_ref().map_or("", Namespace::as_str))
+fn listed(reads: &Reads<'_>, row: &Row) -> Result<Execution, EngineError> {
+    let namespace = row.namespace.as_ref().map_or("", Namespace::as_str);
+    Ok(wire::execution(row, namespace, reads.first_created_at(&row.key)?))
 }
 
 /// The execution that was started under an idempotency key, and what else a key was used for.
@@ -100,9 +102,13 @@ async fn by_key(state: &State, asked: &ApiRequest, key: &str) -> Result<Answer, 
         found = used(parsed(&own)?).await?;
     }
     let mut page = Executions { executions: Vec::new(), next: None, key: None };
-    page.key = found.map(|found| match found {
+    let Some(found) = found else { return Ok(Answer::ok(&page)) };
+    page.key = Some(match found {
         KeyUse::Start { operation_id, operation, in_progress, row } => {
-            page.executions.extend(row.as_ref().map(listed));
+            if let Some(row) = row {
+                let read = state.read(Lane::Lookups, move |reads| listed(reads, &row));
+                page.executions.push(read.await?);
+            }
             let operation = Operation {
                 operation_id: operation_id.to_string(),
                 namespace: namespace.to_string(),
@@ -123,13 +129,19 @@ pub(super) async fn detail(state: Arc<State>, asked: ApiRequest) -> Result<Answe
     let (execution, found) = state.execution(&asked).await?;
     let view = state.engine.view(&execution).await;
     let view = view.map_err(|error| state.engine_error(&error))?.ok_or_else(not_found)?;
-    let answer = state.read(Lane::Views, move |_| {
-        Ok(Answer::ok(&shown(&view, &found.namespace, found.operation_id.to_string())))
+    let answer = state.read(Lane::Views, move |reads| {
+        let first = reads.first_created_at(&view.execution.key)?;
+        Ok(Answer::ok(&shown(&view, &found.namespace, found.operation_id.to_string(), first)))
     });
     answer.await
 }
 
-fn shown(view: &View, namespace: &Namespace, operation_id: String) -> Detail {
+fn shown(
+    view: &View,
+    namespace: &Namespace,
+    operation_id: String,
+    first: Option<Timestamp>,
+) -> Detail {
     let (input, input_payload) = wire::payload(&view.input);
     let (mut result, mut result_payload, mut error) = (None, None, None);
     match &view.ending {
@@ -142,7 +154,7 @@ fn shown(view: &View, namespace: &Namespace, operation_id: String) -> Detail {
         None => {}
     }
     Detail {
-        execution: wire::execution(&view.execution, namespace.as_str()),
+        execution: wire::execution(&view.execution, namespace.as_str(), first),
         operation_id,
         parent_id: view.parent.as_ref().map(ToString::to_string),
         input,
@@ -236,7 +248,8 @@ pub(super) async fn tree(state: Arc<State>, asked: ApiRequest) -> Result<Answer,
     let limit = asked.limit();
     let answer = state.read(Lane::Views, move |reads| {
         let page = reads.tree(execution.root(), after.as_ref(), limit)?;
-        let rows = page.executions.iter().map(|row| wire::execution(row, found.namespace.as_str()));
+        let namespace = found.namespace.as_str();
+        let rows = page.executions.iter().map(|row| wire::execution(row, namespace, None));
         let next = page.next.map(|next| next.to_string());
         Ok(Answer::ok(&Executions { executions: rows.collect(), next, key: None }))
     });

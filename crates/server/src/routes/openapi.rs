@@ -160,7 +160,8 @@ fn form(form: Form) -> Value {
         Form::Seconds(min, max) => json!({ "type": "number", "minimum": min, "maximum": max }),
         Form::Time => json!({ "type": "string", "format": "date-time" }),
         Form::States => {
-            let word = "(running|blocked|cancelling|stuck|completed|failed|cancelled)";
+            let word =
+                "(running|blocked|cancelling|stuck|completed|failed|cancelled|indeterminate)";
             json!({ "type": "string", "pattern": format!("^{word}(,{word})*$") })
         }
         Form::IdPrefix => json!({

@@ -45,7 +45,7 @@ pub(super) fn lines(executions: &[Execution], now: Timestamp, screen: Screen) ->
 }
 
 fn row(execution: &Execution, namespace: &str, digits: usize, now: Timestamp) -> [Cell; 9] {
-    let started = told(&execution.created_at);
+    let started = told(execution.started_at());
     let id: String = execution.execution_id.chars().take(digits).collect();
     [
         Cell::new(plain(&id, NAME_WIDTH_MAX)),
@@ -75,7 +75,7 @@ fn called(execution: &Execution) -> String {
 /// Why it is stuck, or did not return.
 fn why(execution: &Execution) -> Cell {
     let tone = match execution.state {
-        State::Stuck => Tone::Warn,
+        State::Stuck | State::Indeterminate => Tone::Warn,
         State::Failed => Tone::Bad,
         _ => Tone::Faint,
     };
@@ -90,7 +90,7 @@ pub(super) fn took(execution: &Execution, now: Timestamp) -> String {
         true => told(&execution.updated_at),
         false => Some(now),
     };
-    match (told(&execution.created_at), until) {
+    match (told(execution.started_at()), until) {
         (Some(from), Some(until)) => {
             // For an execution that goes on, seconds are precise enough.
             let micros = until.saturating_since(from).get();
@@ -132,6 +132,7 @@ pub(super) mod tests {
             created_at: "2026-03-14T09:26:53.000000Z".to_owned(),
             updated_at: "2026-03-14T09:26:53.012500Z".to_owned(),
             attempts: "1".to_owned(),
+            first_created_at: None,
             events: 7,
             stuck: None,
             key: None,
@@ -165,6 +166,24 @@ pub(super) mod tests {
         }
     }
 
+    /// What a later attempt brought to its end was started with the first one, and took as long as
+    /// all of them.
+    #[test]
+    fn a_row_counts_from_the_first_attempt() {
+        let again = Execution {
+            attempts: "3".to_owned(),
+            first_created_at: Some("2026-03-14T09:25:00.000000Z".to_owned()),
+            ..execution("01", "order", State::Indeterminate)
+        };
+        assert_eq!(
+            shown(&[again], None),
+            [
+                "id        function  state            started   took  attempt",
+                "01000000  order     indeterminate  5 min ago  1m53s        3",
+            ]
+        );
+    }
+
     /// A row has the key, or the first label, and why it failed; the namespace only if there are
     /// several.
     #[test]
@@ -186,7 +205,7 @@ pub(super) mod tests {
             shown(&all, None),
             [
                 "id        function  key       state        started    took  why",
-                "02000000  order     order-7   failed     3 min ago  12.5ms  UserError: no\u{fffd}luck",
+                "02000000  order     order-7   failed     3 min ago  12.5ms  UserError: no luck",
                 "01000000  order     order=1\u{fffd}  completed  3 min ago  12.5ms",
             ]
         );

@@ -28,7 +28,9 @@ const WATCHED_MAX: u32 = 300;
 
 const HELP: &str = "\
 States: running, blocked (waits for something), cancelling, stuck (needs an operator's decision),
-completed, failed, cancelled. `indelible show ID` shows more; it takes the id as printed here.
+completed, failed, cancelled, indeterminate (it is unknown whether something that it did happened:
+`indelible unresolved` lists what is still to be settled). `indelible show ID` shows more;
+it takes the id as printed here.
 
 Examples:
   indelible ps
@@ -50,10 +52,10 @@ pub(crate) struct Ps {
     /// Only those with this label; repeated, with all of them
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     labels: Vec<Label>,
-    /// Only those started since then: 45s, 30m, 2h or 7d ago, or a time as 2026-03-14T09:26:53Z
+    /// Only those whose last attempt was started since then: 45s, 30m, 2h or 7d ago, or a time as 2026-03-14T09:26:53Z
     #[arg(long, value_name = "TIME", value_parser = when)]
     since: Option<When>,
-    /// Only those started before then
+    /// Only those whose last attempt was started before then
     #[arg(long, value_name = "TIME", value_parser = when)]
     before: Option<When>,
     /// How many

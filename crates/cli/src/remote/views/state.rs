@@ -5,7 +5,7 @@ use indelible_client::api::execution::State;
 use crate::screen::Tone;
 
 /// Every state, in the order of an execution's life.
-const STATES: [State; 7] = [
+const STATES: [State; 8] = [
     State::Running,
     State::Blocked,
     State::Cancelling,
@@ -13,6 +13,7 @@ const STATES: [State; 7] = [
     State::Completed,
     State::Failed,
     State::Cancelled,
+    State::Indeterminate,
 ];
 
 /// The state's word in the API.
@@ -25,13 +26,14 @@ pub(super) const fn word(state: State) -> &'static str {
         State::Completed => "completed",
         State::Failed => "failed",
         State::Cancelled => "cancelled",
+        State::Indeterminate => "indeterminate",
     }
 }
 
 pub(super) const fn tone(state: State) -> Tone {
     match state {
         State::Running | State::Blocked => Tone::Busy,
-        State::Cancelling | State::Stuck => Tone::Warn,
+        State::Cancelling | State::Stuck | State::Indeterminate => Tone::Warn,
         State::Completed => Tone::Good,
         State::Failed => Tone::Bad,
         State::Cancelled => Tone::Faint,

@@ -73,7 +73,7 @@ impl House {
     pub fn over(&self, id: &str) {
         self.until(id, |detail| {
             let state = detail["execution"]["state"].as_str().unwrap();
-            ["completed", "failed", "cancelled"].contains(&state)
+            ["completed", "failed", "cancelled", "indeterminate"].contains(&state)
         });
     }
 

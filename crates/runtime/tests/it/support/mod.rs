@@ -441,7 +441,7 @@ impl House {
             let row = Execution {
                 key: key.clone(),
                 length: journal.len(),
-                standing: Standing::of(journal.status().unwrap()),
+                standing: Standing::of(&journal),
                 created_at: records[0].timestamp,
                 updated_at: journal.last_timestamp(),
                 component: started.component_digest,
