@@ -10,7 +10,6 @@ use indelible_records::timers::Timer;
 use crate::Tree;
 use crate::context::Cx;
 use crate::execution::{PendingEnd, Phase, callee, caller, number};
-use crate::output::Event;
 use crate::tree::Work;
 use crate::volatile::is_volatile;
 
@@ -143,8 +142,7 @@ impl Tree {
             let child = Some(number(&promise));
             self.delete_timer(Timer { due: retry_at, key: caller.clone(), child });
         }
-        let ending = self.execution(key).journal.ending().cloned().expect("it was cancelled");
-        self.pending.events.push(Event::Ended(key.clone(), ending));
+        self.has_ended(cx, key);
         self.settle_cancelled(cx, &caller, &promise, reason);
     }
 

@@ -5,14 +5,15 @@
 use std::collections::BTreeSet;
 
 use indelible_journal::{
-    Entry, ErrorKind, Failure, InvokeKind, InvokePhase, JournalKey, OpenInvoke, Outcome, Violation,
+    Attempt, Ending, Entry, ErrorKind, Failure, InvokeKind, InvokePhase, JournalKey, OpenInvoke,
+    Outcome, Violation,
 };
 use indelible_records::timers::Timer;
 
 use crate::Tree;
 use crate::context::Cx;
 use crate::execution::{PendingEnd, Phase, caller, number};
-use crate::output::{AfterFailure, Event, Notice};
+use crate::output::{AfterFailure, Event, ExecutionEnd, Notice};
 use crate::tree::Work;
 
 /// How many timers are deleted with their execution, because a batch has a bound. The rest are
@@ -227,12 +228,35 @@ impl Tree {
         self.written(key, [entry]);
     }
 
+    /// Observers learn that an execution is over. Its caller, if it has one, is loaded.
+    pub(crate) fn has_ended(&mut self, cx: Cx<'_>, key: &JournalKey) -> Ending {
+        let created_at = self.execution(key).created_at();
+        let since = match caller(key) {
+            _ if key.attempts().own() == Attempt::FIRST => created_at,
+            None => self.operation_accepted_at(cx, key),
+            Some(caller) => {
+                let promise = key.execution_id().as_promise();
+                let call = self.execution(&caller).journal.open_invoke(promise);
+                call.map_or(created_at, |call| call.scheduled_time)
+            }
+        };
+        let journal = &self.execution(key).journal;
+        let ending = journal.ending().cloned().expect("it has just ended");
+        let started = journal.started().expect("what has ended has started");
+        let end = ExecutionEnd {
+            key: key.clone(),
+            ending: ending.clone(),
+            function: started.function_name.clone(),
+            took: journal.last_timestamp().saturating_since(since),
+        };
+        self.pending.events.push(Event::Ended(Box::new(end)));
+        ending
+    }
+
     /// The outcome goes into the caller's journal, in the same commit. The outcome of a root goes
     /// to the callers that wait for it.
     pub(crate) fn tell_caller(&mut self, cx: Cx<'_>, key: &JournalKey, outcome: Outcome) {
-        let journal = &self.execution(key).journal;
-        let ending = journal.ending().cloned().expect("it has just ended");
-        self.pending.events.push(Event::Ended(key.clone(), ending.clone()));
+        let ending = self.has_ended(cx, key);
         let Some(caller) = caller(key) else {
             if self.execution(key).volatile
                 && let Err(violation) = self.leave_end(key)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use indelible_journal::{
-    Attempt, Ending, ExecutionId, Failure, JournalKey, Micros, Payload, RootHash,
+    Attempt, Ending, ExecutionId, Failure, FunctionName, JournalKey, Micros, Payload, RootHash,
 };
 use indelible_machine::Guard;
 
@@ -57,7 +57,20 @@ pub enum Event {
     /// Something of this execution has changed.
     Changed(JournalKey),
     /// An execution is over.
-    Ended(JournalKey, Ending),
+    Ended(Box<ExecutionEnd>),
+}
+
+/// The end of an execution.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExecutionEnd {
+    /// The last attempt at it.
+    pub key: JournalKey,
+    /// How it ended.
+    pub ending: Ending,
+    /// Its function.
+    pub function: FunctionName,
+    /// How long it took, from the start of the first attempt.
+    pub took: Micros,
 }
 
 /// What the host of a tree does at once, before any commit. None of it leaves the process except

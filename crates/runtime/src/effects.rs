@@ -344,6 +344,7 @@ struct Reporter {
 impl Reporter {
     fn report(&mut self, end: End) {
         log_end(&self.span, &end);
+        self.way.enter(|shared| shared.end_counts.attempt_ended(&end));
         let permit = self.permit.take();
         let (root, key) = (*self.key.execution_id().root(), self.key.clone());
         let (run, child, attempt) = (self.run, self.child, self.attempt);

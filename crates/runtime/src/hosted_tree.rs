@@ -7,9 +7,11 @@ use std::sync::atomic::Ordering;
 
 use indelible_execution::guest::{GuestStart, Run, Stop};
 use indelible_execution::input::{Reply, StartReply};
-use indelible_execution::output::{AfterFailure, AttemptRef, Event, Notice, Severity, Trouble};
+use indelible_execution::output::{
+    AfterFailure, AttemptRef, Event, ExecutionEnd, Notice, Severity, Trouble,
+};
 use indelible_execution::{Input, Tree};
-use indelible_journal::{Ending, ErrorKind, JournalKey, RootHash};
+use indelible_journal::{ErrorKind, JournalKey, RootHash};
 use indelible_machine::{CallerId, Changes, Guard, Machine as _};
 use indelible_records::executions::{AdvanceError, Standing};
 use indelible_records::timers::Row;
@@ -286,7 +288,7 @@ impl HostedTree {
             if shared.followers.any() {
                 let changed = events.iter().filter_map(|event| match event {
                     Event::Changed(key) => Some(key.execution_id()),
-                    Event::Ended(..) => None,
+                    Event::Ended(_) => None,
                 });
                 shared.followers.changed(changed);
             }
@@ -305,8 +307,8 @@ impl HostedTree {
             // Before the replies: a caller whose function ended in its first turn then finds the
             // end when it is told of the start, and waits only for the disk.
             for event in events {
-                if let Event::Ended(key, ending) = event {
-                    ended(shared, &key, &ending, position);
+                if let Event::Ended(end) = event {
+                    ended(shared, &end, position);
                 }
             }
             for (asker, reply) in replies {
@@ -443,14 +445,12 @@ fn tell(shared: &Shared, trouble: &Trouble) {
     }
 }
 
-fn ended(shared: &Shared, key: &JournalKey, ending: &Ending, position: Position) {
-    let standing = match ending {
-        Ending::Completed(_) => Standing::Completed,
-        Ending::Failed(_) => Standing::Failed,
-        Ending::Cancelled(_) => Standing::Cancelled,
-    };
+fn ended(shared: &Shared, end: &ExecutionEnd, position: Position) {
+    let ExecutionEnd { key, ending, function, took } = end;
+    let standing = Standing::of_ending(ending);
     let execution = key.execution_id();
     debug!(%execution, ?standing, "execution ended");
+    shared.end_counts.execution_ended(function, standing, *took);
     shared.observer.ended(key, standing);
     shared.watchers.ended(key.execution_id(), ending, position);
 }

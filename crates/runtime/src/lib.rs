@@ -45,6 +45,7 @@
 //! - `reader`: threads that read for clients. `admission`: bounds the commands under way.
 //!   `key_locks`: one request under a key at a time. `recovery`: work that another process left.
 //! - `replays`, `witness`: which execution killed a process.
+//! - `end_counts`: how executions and attempts at effects ended, in numbers.
 //! - `hold`: an engine that is open and lets nothing go on.
 //! - `retention`, `retention_clock`: deleting what is past its time, and the clock that decides.
 
@@ -54,6 +55,7 @@ mod command;
 mod component;
 mod effect_limiter;
 mod effects;
+mod end_counts;
 mod engine;
 mod followers;
 pub mod guest;
@@ -85,6 +87,9 @@ pub mod world;
 
 pub use component::{
     COMPONENT_NAME_BYTES_MAX, ComponentError, ComponentName, ComponentNameError, Version,
+};
+pub use end_counts::{
+    BUCKETS_MS, COUNTED_FUNCTIONS_MAX, EndReadings, FunctionEnds, OTHER_FUNCTIONS, OUTCOMES,
 };
 pub use engine::{
     AUDIT_PAGE_MAX, Activation, Attribution, BreakingChange, ContractChange, ControlError, Count,

@@ -20,6 +20,7 @@ use crate::cell::Cell;
 use crate::command::{Command, RoomCommand};
 use crate::component::Components;
 use crate::effects::Effects;
+use crate::end_counts::EndCounts;
 use crate::followers::Followers;
 use crate::guest::Guests;
 use crate::hold::HoldState;
@@ -85,6 +86,8 @@ pub(crate) struct Shared {
     pub(crate) retention_clock: RetentionClock,
     /// How many guests ran again over their journals.
     pub(crate) replayed: AtomicU64,
+    /// How executions and attempts at effects ended.
+    pub(crate) end_counts: EndCounts,
 }
 
 impl Environment for Shared {

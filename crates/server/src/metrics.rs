@@ -4,7 +4,9 @@
 use std::fmt::{Display, Write as _};
 use std::time::Duration;
 
-use indelible_runtime::LaneReadings;
+use indelible_runtime::{
+    BUCKETS_MS, EndReadings, FunctionEnds, LaneReadings, OTHER_FUNCTIONS, OUTCOMES,
+};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -192,6 +194,7 @@ impl Metrics {
                 |lane: &LaneReadings| (format!("{{lane=\"{}\"}}", lane.lane.name()), value(lane));
             family(&mut text, name, kind, help, engine.reads.iter().map(labelled));
         }
+        end_counts(&mut text, &state.engine.end_readings());
         if let Some(logs) = &state.logs {
             let kept = "Lines that functions logged and that are kept";
             line(&mut text, "log_lines", "counter", kept, logs.written());
@@ -223,6 +226,50 @@ fn family(
     for (labels, value) in values {
         let _ = writeln!(text, "indelible_{name}{total}{labels} {value}");
     }
+}
+
+/// How executions and attempts at effects ended.
+fn end_counts(text: &mut String, ends: &EndReadings) {
+    let attempts = ends.effects.iter().map(|(end, count)| (format!("{{end=\"{end}\"}}"), *count));
+    let about = "Attempts at HTTP requests of functions, by how they ended";
+    family(text, "effect_attempts", "counter", about, attempts);
+    let named = ends.functions.iter().map(|(name, ends)| (escaped(name.as_str()), ends));
+    let others = (ends.others != FunctionEnds::default())
+        .then(|| (OTHER_FUNCTIONS.to_owned(), &ends.others));
+    let functions: Vec<_> = named.chain(others).collect();
+    let by_outcome = functions.iter().flat_map(|(function, ends)| {
+        OUTCOMES.into_iter().zip(ends.outcomes).map(move |(outcome, count)| {
+            let outcome = outcome.name().to_lowercase();
+            (format!("{{function=\"{function}\",outcome=\"{outcome}\"}}"), count)
+        })
+    });
+    family(text, "executions_ended", "counter", "Executions that are over", by_outcome);
+    let about = "How long executions took, with all attempts and waits";
+    family(text, "execution_seconds", "histogram", about, [("", ""); 0]);
+    for (function, ends) in functions {
+        let mut below = 0;
+        let bounds = BUCKETS_MS.iter().map(|bound| seconds(bound * 1_000));
+        for (bound, count) in bounds.chain(["+Inf".to_owned()]).zip(ends.buckets) {
+            below += count;
+            let labels = format!("function=\"{function}\",le=\"{bound}\"");
+            let _ = writeln!(text, "indelible_execution_seconds_bucket{{{labels}}} {below}");
+        }
+        let took = seconds(ends.took.get());
+        for (what, value) in [("sum", took), ("count", below.to_string())] {
+            let labels = format!("{{function=\"{function}\"}}");
+            let _ = writeln!(text, "indelible_execution_seconds_{what}{labels} {value}");
+        }
+    }
+}
+
+/// A number of microseconds as seconds.
+fn seconds(micros: u64) -> String {
+    format!("{:?}", Duration::from_micros(micros).as_secs_f64())
+}
+
+/// The value of a label: a function may be called anything.
+fn escaped(name: &str) -> String {
+    name.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 /// A request under way.

@@ -44,6 +44,7 @@ pub use self::views::{
     TreePage,
 };
 use crate::command::Command;
+use crate::end_counts::EndReadings;
 use crate::guest;
 use crate::reader::{Lane, LaneReadings};
 use crate::retention::GoneReadings;
@@ -203,6 +204,11 @@ impl Engine {
             retention: self.shared.retention_time(),
             store: self.shared.store.readings(),
         }
+    }
+
+    /// How executions and attempts at effects ended, so far.
+    pub fn end_readings(&self) -> EndReadings {
+        self.shared.end_counts.readings()
     }
 }
 

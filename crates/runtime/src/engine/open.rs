@@ -21,6 +21,7 @@ use crate::cell::Cell;
 use crate::command::{Command, RoomCommand};
 use crate::component::Components;
 use crate::effects::Effects;
+use crate::end_counts::EndCounts;
 use crate::guest::Guests;
 use crate::hold::HoldState;
 use crate::hosted::MachineId;
@@ -139,6 +140,7 @@ impl Engine {
             retention_clock,
             trees: Mutex::new(HashMap::new()),
             replayed: AtomicU64::new(0),
+            end_counts: EndCounts::default(),
             admission: Arc::new(Admission::new(options.commands_max, options.callers_waiting_max)),
             hold,
             recovery: Recovery::new(),

@@ -90,8 +90,8 @@ impl Machines {
                 }
             }
             for event in events {
-                if let Event::Ended(key, ending) = event {
-                    self.endings.push((key, ending));
+                if let Event::Ended(end) = event {
+                    self.endings.push((end.key, end.ending));
                 }
             }
             for (_, reply) in replies {

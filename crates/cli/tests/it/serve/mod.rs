@@ -8,5 +8,6 @@ mod finding;
 mod fixture;
 mod folder;
 mod logs;
+mod metrics;
 mod readers;
 mod smoke;
