@@ -67,6 +67,35 @@ impl<T> JoinSet<T> {
 
     /// The next call to end, well or not, and which it was; `None` when all were taken.
     ///
+    /// [`Self::next`] ends with the first call that failed if its error is passed on with `?`. This
+    /// one returns a failure as a value: the others go on, and [`Settled::index`] says which call it
+    /// was, counted from 0 in the order in which they were added. The order in which calls settle
+    /// is journaled, so a replay takes them in the same order.
+    ///
+    /// ```no_run
+    /// use indelible_sdk::prelude::*;
+    ///
+    /// #[function]
+    /// fn check(order: String) -> Result<bool, Error> {
+    ///     Ok(!order.is_empty())
+    /// }
+    ///
+    /// /// The orders that could not be checked, and why.
+    /// #[function]
+    /// fn check_all(orders: Vec<String>) -> Result<Vec<String>, Error> {
+    ///     let mut checks: JoinSet<bool> = orders.iter().cloned().map(check::call).collect();
+    ///     let mut failed = Vec::new();
+    ///     while let Some(settled) = checks.next_settled()? {
+    ///         if let Err(failure) = settled.outcome {
+    ///             failed.push(format!("{}: {failure}", orders[settled.index]));
+    ///         }
+    ///     }
+    ///     Ok(failed)
+    /// }
+    /// # indelible_sdk::guest!(check, check_all);
+    /// # fn main() {}
+    /// ```
+    ///
     /// # Errors
     /// This execution is being cancelled.
     pub fn next_settled(&mut self) -> Result<Option<Settled<T>>, Error> {
