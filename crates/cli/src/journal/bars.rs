@@ -16,6 +16,7 @@ pub(crate) fn glyph(state: State) -> char {
         State::Scheduled => '░',
         State::Retrying => '·',
         State::Buffered => '╌',
+        State::Unknown => '?',
     }
 }
 

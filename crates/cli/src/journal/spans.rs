@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use indelible_http::Response;
 use indelible_journal::{
     AwaitKind, Codec, DeliveryId, ErrorKind, Event, Failure, Outcome, Payload, PromiseId,
-    RetryCause, SignalName,
+    RetryCause, SignalName, WaitSet,
 };
 use serde::{Serialize, Serializer};
 
@@ -64,6 +64,10 @@ pub(crate) struct Note {
     pub(crate) message: Option<String>,
     /// The status that an HTTP request was answered with.
     pub(crate) status: Option<u16>,
+    /// Of a timer: until when the guest last waited for it.
+    awaited_until: Option<u64>,
+    /// Who is asked whether it happened, while its execution waits for that.
+    pub(crate) asked: Option<&'static str>,
     /// Of a join set: how many calls were submitted to it, and how many were awaited.
     pub(crate) members: (u64, u64),
 }
@@ -90,7 +94,8 @@ pub(crate) enum End {
     Ok,
     #[serde(serialize_with = "as_name")]
     Err(ErrorKind),
-    /// A wait that something else ended first, or a delivery that the guest never received.
+    /// A wait that something else ended first, a delivery that the guest never received, or a timer
+    /// that had not fired when its execution ended.
     Abandoned,
     /// The journal ends before it does.
     Open,
@@ -119,6 +124,8 @@ pub(crate) enum State {
     Retrying,
     /// A signal has arrived before it was asked for.
     Buffered,
+    /// The outcome of the attempt is unknown: a person or a reconciler is asked.
+    Unknown,
 }
 
 fn as_text<S: Serializer>(id: &Option<PromiseId>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -194,7 +201,7 @@ impl Span {
 
     /// Whether the wait gave its child number back: the next child has the same one.
     pub(crate) fn gave_number_back(&self) -> bool {
-        self.end == End::Abandoned && self.promise_id.is_some()
+        self.end == End::Abandoned && self.kind == Kind::Signal && self.promise_id.is_some()
     }
 }
 
@@ -213,6 +220,23 @@ impl Timeline {
     }
 }
 
+impl Timeline {
+    /// A step that has not ended waits for an answer since then: whether it happened is unknown,
+    /// and no event says so.
+    pub(crate) fn ask(&mut self, promise: &str, since_us: u64, who: &'static str) {
+        let is_it = |row: &&mut Span| {
+            row.end == End::Open
+                && row.promise_id.as_ref().is_some_and(|id| id.to_string() == promise)
+        };
+        let Some(row) = self.rows.iter_mut().find(is_it) else { return };
+        let Some(last) = row.segments.last_mut() else { return };
+        let (start_us, end_us) = (since_us.clamp(last.start_us, last.end_us), last.end_us);
+        last.end_us = start_us;
+        row.segments.push(Segment { state: State::Unknown, start_us, end_us });
+        row.note.asked = Some(who);
+    }
+}
+
 /// Turns events into rows, one event at a time.
 #[derive(Clone)]
 pub(crate) struct Spans {
@@ -222,6 +246,8 @@ pub(crate) struct Spans {
     open: BTreeMap<PromiseId, u64>,
     /// The signal that the guest waits for.
     awaited: Option<PromiseId>,
+    /// What else it waits for.
+    waiting_on: Option<WaitSet>,
     /// The deliveries that the guest has not received yet, and when they arrived.
     delivered: BTreeMap<(SignalName, DeliveryId), u64>,
 }
@@ -231,7 +257,8 @@ impl Spans {
     pub(crate) fn new(function: String, bound: Bound) -> Self {
         let own = Span::new(Kind::Execution, None, function, (State::Running, 0));
         let (open, delivered) = (BTreeMap::new(), BTreeMap::new());
-        Self { own, rows: KeptRows::new(bound), open, awaited: None, delivered }
+        let rows = KeptRows::new(bound);
+        Self { own, rows, open, awaited: None, waiting_on: None, delivered }
     }
 
     /// Takes the next event, `at` microseconds after the first.
@@ -250,8 +277,9 @@ impl Spans {
                 self.own.enter(State::Cancelling, at);
                 self.abandon_signal(at);
             }
-            Event::ExecutionAwaiting { kind, .. } => {
+            Event::ExecutionAwaiting { kind, waiting_on } => {
                 self.own.enter(State::Waiting, at);
+                self.waiting_on = Some(waiting_on.clone());
                 if let AwaitKind::Signal { name, promise_id }
                 | AwaitKind::SignalOr { name, promise_id } = kind
                 {
@@ -267,6 +295,7 @@ impl Spans {
             Event::ExecutionResumed => {
                 self.own.enter(State::Running, at);
                 self.abandon_signal(at);
+                self.note_timers(at);
             }
             Event::InvokeScheduled { promise_id, function_name, kind, .. } => {
                 let kind = match kind {
@@ -355,8 +384,12 @@ impl Spans {
         }
         let (mut rows, between) = self.rows.into_rows();
         for row in rows.iter_mut().filter(|row| row.end == End::Open) {
-            // A finished execution receives no delivery any more, and awaits no call of a set.
+            // A finished execution receives no delivery any more, and awaits neither a call of a
+            // set nor a timer: that was waited for until something else came first, if at all.
             match (is_over, row.kind, &row.promise_id) {
+                (true, Kind::Timer, _) => {
+                    row.finish(End::Abandoned, row.note.awaited_until.unwrap_or(row.start_us));
+                }
                 (true, Kind::JoinSet, _) | (true, Kind::Signal, None) => {
                     row.finish(End::Abandoned, at);
                 }
@@ -400,6 +433,16 @@ impl Spans {
             && let Some(row) = self.rows.get_mut(row)
         {
             row.finish(end, at);
+        }
+    }
+
+    /// The guest goes on: it waited until now for the timers that it named.
+    fn note_timers(&mut self, at: u64) {
+        let Some(waiting_on) = self.waiting_on.take() else { return };
+        for promise in waiting_on.promises() {
+            if let Some(row) = self.row(&promise) {
+                row.note.awaited_until = Some(at);
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! An execution as bars over time: plain text, readable without colour.
 
+use std::collections::HashSet;
 use std::io::{self, Write};
 
 use indelible_journal::ErrorKind;
@@ -8,7 +9,7 @@ use super::bars::{INSTANT, NOT_ENDED, bar, glyph};
 use super::checked::Finding;
 use super::damage::Damage;
 use super::show::ExecutionView;
-use super::spans::{End, Span, State, Timeline};
+use super::spans::{End, Kind, Span, State, Timeline};
 use super::table::{self, write_header};
 use crate::screen::Screen;
 use crate::text::{duration, pad, plain, rounded, width, wrap};
@@ -76,10 +77,19 @@ fn labels(row: &Span) -> [String; 4] {
     let end = match row.end {
         End::Ok => format!("✓ {took}"),
         End::Err(kind) => format!("{} {took} {kind}", mark(kind)),
-        End::Abandoned => format!("- {took} not received"),
+        End::Abandoned => format!("- {took} {}", abandoned(row.kind)),
         End::Open => format!("… {took}"),
     };
     [plain(&row.name, NAME_WIDTH_MAX), id, row.attempts_mark(), end]
+}
+
+/// What did not happen to a row that was abandoned.
+pub(crate) fn abandoned(kind: Kind) -> &'static str {
+    match kind {
+        Kind::JoinSet => "not taken",
+        Kind::Timer => "abandoned",
+        _ => "not received",
+    }
 }
 
 /// The mark of a failure.
@@ -120,6 +130,7 @@ pub(crate) fn legend(rows: &[Span], bars: &[String]) -> Vec<String> {
         (glyph(State::Scheduled), "scheduled"),
         (glyph(State::Retrying), "before a retry"),
         (glyph(State::Buffered), "signal buffered"),
+        (glyph(State::Unknown), "outcome unknown"),
         (INSTANT, "an instant"),
         (NOT_ENDED, "not ended"),
     ]
@@ -130,7 +141,11 @@ pub(crate) fn legend(rows: &[Span], bars: &[String]) -> Vec<String> {
             rows.iter().any(|row| matches!(row.end, End::Err(kind) if mark(kind) == *wanted))
         },
     );
-    painted.chain(ended).map(|(mark, meaning)| format!("{mark} {meaning}")).collect()
+    let mut legend: Vec<String> =
+        painted.chain(ended).map(|(mark, meaning)| format!("{mark} {meaning}")).collect();
+    let mut seen = HashSet::new();
+    legend.retain(|line| seen.insert(line.clone()));
+    legend
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use super::{ResolveTarget, folder, server};
 use crate::failure::{Exit, Failure};
 use crate::print::{self, plain};
 use crate::remote::{Target, target};
+use crate::text::one_line;
 
 const HELP: &str = "\
 Lists what may or may not have happened: HTTP requests and volatile calls whose outcome is unknown,
@@ -201,7 +202,7 @@ fn text(listed: &Listed) -> String {
     if let Some(sent) = sent_key {
         _ = write!(text, "  sent with Idempotency-Key {}", plain(sent));
     }
-    _ = writeln!(text, "\n  {}", plain(why));
+    _ = writeln!(text, "\n  {}", plain(&one_line(why)));
     text
 }
 
@@ -212,7 +213,7 @@ fn evidence(detail: &UnresolvedDetail) -> String {
         ("promise", plain(&listed.promise_id)),
         ("state", state(listed)),
         ("since", plain(&listed.since)),
-        ("why", plain(&listed.why)),
+        ("why", plain(&one_line(&listed.why))),
         ("function", plain(&listed.function)),
         ("namespace", plain(&listed.namespace)),
         ("operation", plain(&detail.operation_id)),

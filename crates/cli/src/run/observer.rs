@@ -8,6 +8,7 @@ use indelible_runtime::UnresolvedEffect;
 use indelible_runtime::world::{AfterFailure, Level, LogLine, Observer, Severity, Trouble};
 
 use crate::print::plain;
+use crate::text::one_line;
 
 /// Writes lines to stderr.
 pub(crate) struct Lines {
@@ -66,5 +67,5 @@ impl Observer for Lines {
 /// Writes one line, whatever the text has in it.
 fn tell(text: &str) {
     // If stderr is closed there is no other place to say so.
-    _ = writeln!(io::stderr(), "{}", plain(text));
+    _ = writeln!(io::stderr(), "{}", plain(&one_line(text)));
 }

@@ -61,7 +61,7 @@ pub(super) fn lines(subject: &Subject, now: Timestamp, screen: Screen) -> Vec<St
     lines.extend(labelled(if blocked { "waits" } else { "in flight" }, &waiting, screen));
     lines.extend(labelled("unknown", &drawn(waits::ended(&subject.unknown, now)), screen));
     if let Some(story) = &subject.story {
-        let timeline = story.timeline(detail.execution.state.is_over(), now);
+        let timeline = story.timeline(subject, now);
         lines.push(String::new());
         lines.extend(steps::lines(&timeline, &detail.execution.execution_id, screen));
     }
@@ -73,9 +73,9 @@ fn head(subject: &Subject, now: Timestamp, screen: Screen) -> Vec<String> {
     let detail = &subject.detail;
     let execution = &detail.execution;
     let state = execution.state;
-    let started = match told(&execution.created_at) {
+    let started = match told(execution.started_at()) {
         Some(started) => format!("{}, {}", second(started), ago(started, now)),
-        None => plain(&execution.created_at, room(screen)),
+        None => plain(execution.started_at(), room(screen)),
     };
     let version: String = execution.component_digest.chars().take(VERSION_DIGITS).collect();
     let mut rows: Vec<(&str, Vec<String>)> = Vec::new();
@@ -107,7 +107,11 @@ fn head(subject: &Subject, now: Timestamp, screen: Screen) -> Vec<String> {
     rows.push(("result", value(detail.result.as_deref(), detail.result_payload.as_ref(), screen)));
     if let Some(error) = &detail.error {
         let text = format!("{}: {}", error.kind, error.message);
-        let bad = if state == State::Cancelled { Tone::Faint } else { Tone::Bad };
+        let bad = match state {
+            State::Cancelled => Tone::Faint,
+            State::Indeterminate => Tone::Warn,
+            _ => Tone::Bad,
+        };
         let text = paragraph(&text, screen);
         rows.push(("error", text.iter().map(|line| screen.paint(bad, line)).collect()));
     }
@@ -225,8 +229,7 @@ pub(super) struct Document<'a> {
 }
 
 pub(super) fn document(subject: &Subject, now: Timestamp) -> Document<'_> {
-    let is_over = subject.detail.execution.state.is_over();
-    let timeline = subject.story.as_ref().map(|story| story.timeline(is_over, now));
+    let timeline = subject.story.as_ref().map(|story| story.timeline(subject, now));
     Document {
         v: VERSION,
         detail: &subject.detail,

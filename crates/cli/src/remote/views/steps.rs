@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::journal::bars::bar;
 use crate::journal::spans::{End, Kind, Span, Timeline};
-use crate::journal::timeline::{BAR_CELLS_MIN, axis, legend, mark};
+use crate::journal::timeline::{BAR_CELLS_MIN, abandoned, axis, legend, mark};
 use crate::remote::target::name;
 use crate::screen::{Screen, Tone};
 use crate::text::{cut, duration, offset, pad, plain, width, wrap};
@@ -155,11 +155,11 @@ fn row(span: &Span, total: u64) -> Row<'_> {
             };
             (tone, format!("{} {took}{status} {kind}", mark(kind)))
         }
-        (End::Abandoned, _) => {
-            let what = if span.kind == Kind::JoinSet { "not taken" } else { "not received" };
-            (Tone::Faint, format!("- {took} {what}"))
-        }
-        (End::Open, _) => (Tone::Busy, format!("… {took}")),
+        (End::Abandoned, _) => (Tone::Faint, format!("- {took} {}", abandoned(span.kind))),
+        (End::Open, _) => match span.note.asked {
+            Some(who) => (Tone::Warn, format!("… {took} waits for {who}")),
+            None => (Tone::Busy, format!("… {took}")),
+        },
     };
     let reasons = span.note.reasons.iter();
     let mut below: Vec<(Tone, String)> =
@@ -268,7 +268,7 @@ mod tests {
     use indelible_http::Response;
     use indelible_journal::{
         Attempt, AwaitKind, Codec, Event, Failure, InvokeKind, JoinSetId, Micros, Outcome, Payload,
-        PromiseId, RetryCause, RetryPolicy, Timestamp,
+        PromiseId, RetryCause, RetryPolicy, Timestamp, WaitSet,
     };
 
     use super::*;
@@ -369,8 +369,7 @@ mod tests {
             (
                 920,
                 Event::ExecutionAwaiting {
-                    waiting_on: indelible_journal::WaitSet::new(&id().parse().unwrap(), [])
-                        .unwrap(),
+                    waiting_on: WaitSet::new(&id().parse().unwrap(), []).unwrap(),
                     kind: AwaitKind::Signal { name: "go".parse().unwrap(), promise_id: child(9) },
                 },
             ),
@@ -403,6 +402,38 @@ mod tests {
 █ running   ─ waiting   ░ scheduled   · before a retry   > not ended   ? outcome unknown
 ⊘ cancelled
 ");
+    }
+
+    /// A timer that lost a race does not run on: the guest waited for it until the race was over. A
+    /// request that a person is asked about does not run either.
+    #[test]
+    fn what_does_not_run_is_not_drawn_as_if() {
+        let timer = Event::TimerScheduled {
+            promise_id: child(0),
+            duration: Micros::from_secs(60),
+            fire_at: Timestamp::EPOCH,
+        };
+        let race = Event::ExecutionAwaiting {
+            waiting_on: WaitSet::new(&id().parse().unwrap(), [child(0)]).unwrap(),
+            kind: AwaitKind::SignalOr { name: "go".parse().unwrap(), promise_id: child(1) },
+        };
+        let over = Event::ExecutionCompleted { result: Payload::json("1") };
+        let events = [(0, timer), (0, race), (400, Event::ExecutionResumed), (800, over)];
+        let shown = drawn(&events, 800, Screen::new(None, None));
+        assert!(shown[2].starts_with("+0.000000s  sleep 1m   ─────"), "{shown:#?}");
+        assert!(shown[2].ends_with("─        - 400us abandoned"), "{shown:#?}");
+
+        let mut spans = Spans::new("order".to_owned(), Bound::Ends(40, 40));
+        spans.step(&scheduled(0, InvokeKind::Http, "POST https://bank.example/"), 0);
+        spans.step(&started(0, 1), 0);
+        let mut timeline = spans.finish(1_000);
+        timeline.ask(&child(0).to_string(), 500, "a person");
+        timeline.ask(&child(1).to_string(), 500, "a person");
+        let shown = lines(&timeline, &id(), Screen::new(None, None));
+        assert!(shown[2].contains(" ███"), "{shown:#?}");
+        assert!(shown[2].contains("███???"), "{shown:#?}");
+        assert!(shown[2].ends_with("???>  … 1ms waits for a person"), "{shown:#?}");
+        assert!(shown[4].contains("? outcome unknown"), "{shown:#?}");
     }
 
     /// On a terminal rows fit.

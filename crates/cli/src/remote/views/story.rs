@@ -3,6 +3,8 @@
 use indelible_journal::json::{self, ParseError};
 use indelible_journal::{Event, JournalKey, Record, Timestamp};
 
+use super::page::Subject;
+use super::waits;
 use crate::journal::kept::Bound;
 use crate::journal::spans::{Spans, Timeline};
 
@@ -40,9 +42,15 @@ impl Story {
     }
 
     /// The steps up to its last event or, if it goes on, up to now.
-    pub(super) fn timeline(&self, is_over: bool, now: Timestamp) -> Timeline {
+    pub(super) fn timeline(&self, subject: &Subject, now: Timestamp) -> Timeline {
+        let is_over = subject.detail.execution.state.is_over();
         let until = if is_over { self.last } else { self.last.max(now) };
-        self.spans.clone().finish(until.saturating_since(self.began).get())
+        let mut timeline = self.spans.clone().finish(until.saturating_since(self.began).get());
+        for (promise, since, who) in waits::asked(&subject.detail, &subject.unknown) {
+            let since = since.map_or(0, |since| since.saturating_since(self.began).get());
+            timeline.ask(&promise, since, who);
+        }
+        timeline
     }
 }
 

@@ -16,6 +16,10 @@ const LABEL_WIDTH_MAX: usize = 255;
 /// The widest reason why an outcome is unknown.
 const WHY_WIDTH_MAX: usize = 500;
 
+/// Who can be asked whether something happened.
+const PERSON: &str = "a person";
+const RECONCILER: &str = "its reconciler";
+
 /// A line, and how it is shown.
 pub(super) struct Line {
     pub(super) tone: Option<Tone>,
@@ -67,6 +71,30 @@ pub(super) fn below(detail: &Detail, unknown: &[Unresolved], now: Timestamp) -> 
         lines.extend(own);
     }
     lines
+}
+
+/// The steps of an execution that wait for an answer, since when, and who is asked: its own
+/// requests, and its calls in which a request waits for a person.
+pub(super) fn asked(
+    detail: &Detail,
+    unknown: &[Unresolved],
+) -> Vec<(String, Option<Timestamp>, &'static str)> {
+    let own = detail.waits_for.iter().filter_map(|wait| {
+        let who = match wait.kind {
+            WaitKind::Unresolved => PERSON,
+            WaitKind::Reconciling => RECONCILER,
+            _ => return None,
+        };
+        Some((wait.promise_id.clone()?, wait.since.as_deref().and_then(told), who))
+    });
+    let called = format!("{}.", detail.execution.execution_id);
+    let below = unknown.iter().filter_map(|listed| {
+        let path = listed.execution_id.strip_prefix(&called)?;
+        let child = path.split('.').next().unwrap_or(path);
+        let is_held = listed.state == UnresolvedState::Held;
+        is_held.then(|| (format!("{called}{child}"), told(&listed.since), PERSON))
+    });
+    own.chain(below).collect()
 }
 
 /// The questions that are open although their effects are over.
@@ -131,7 +159,7 @@ fn one(wait: &Wait, guest: Option<Timestamp>, now: Timestamp) -> Vec<Line> {
         }
         WaitKind::Reconciling | WaitKind::Unresolved => {
             let held = wait.kind == WaitKind::Unresolved;
-            let who = if held { "a person" } else { "its reconciler" };
+            let who = if held { PERSON } else { RECONCILER };
             let attempt = attempt.map_or_else(String::new, |n| format!(", attempt {n}"));
             let mut lines = vec![Line {
                 tone: held.then_some(Tone::Warn),

@@ -123,6 +123,9 @@ fn for_a_person() {
     let page = house.prints_json(&["show", &id, "--json"]);
     assert_eq!(page["waits_for"][0]["kind"], "unresolved");
     assert_eq!(page["steps"][0]["outcome"], "open");
+    let drawn = house.prints(&["show", &id]);
+    let step = drawn.lines().find(|line| line.contains("  POST http")).unwrap();
+    assert!(step.contains("?>  … ") && step.ends_with(" waits for a person"), "{drawn}");
 }
 
 /// D5: the same one call down: the page of the root says so too, and gives the right command.
@@ -137,6 +140,9 @@ fn for_a_person_further_down() {
     assert!(said.starts_with("for sends ([id].0), attempt 1"), "{said}");
     assert!(said.contains(down), "{said}");
     assert!(said.contains("indelible resolve [id].0.0 happened|"), "{said}");
+    let drawn = house.prints(&["show", &id]);
+    let step = drawn.lines().find(|line| line.contains("  sends  ")).unwrap();
+    assert!(step.contains("?>  … ") && step.ends_with(" waits for a person"), "{drawn}");
     let promise = format!("{}.0.0", &id[..8]);
     let arguments = [
         "resolve",
