@@ -1,14 +1,16 @@
 //! `indelible call`: calls a function and waits for its return value.
 
+use std::collections::HashSet;
 use std::io::{self, IsTerminal as _, Write};
 use std::time::Duration;
 
 use clap::Args;
 use indelible_client::api::Code;
 use indelible_client::api::call::{Failed, Verdict};
-use indelible_client::{CallError, Handle, Identity, Invocation, Reply, ToCall};
+use indelible_client::api::unresolved::UnresolvedState;
+use indelible_client::{CallError, Handle, Identity, Invocation, Reply, ToCall, UnresolvedFilter};
 use serde_json::value::RawValue;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::connection::{Connection, Remote};
 use super::errors::{Explained as _, ServerRequest, short};
@@ -16,15 +18,18 @@ use super::function::{ComponentFunction, FunctionRef, is_misfit, no_such};
 use super::interrupt::{Interrupted, Interrupts, unanswered};
 use super::labels::Labels;
 use super::name::{Name, flag};
+use super::target;
 use crate::failure::{CommandEnd, Exit, Failure};
 use crate::input::{ARRAY_HINT, Input};
 use crate::outcome::{Document, End, Returned};
 use crate::print;
+use crate::text::one_line;
 
 const HELP: &str = "\
 Waits until the execution ends, for at most --wait seconds, and prints the return value to standard
 output. --key or --id names the call: repeating it under the same name does not run it again, but
-returns the first outcome. Ctrl-C stops the wait, not the execution.
+returns the first outcome. Ctrl-C stops the wait, not the execution. While it waits, it says on
+standard error if a request of the execution needs a person's decision.
 
 Exit codes:
   0    the function returned
@@ -71,6 +76,12 @@ pub(crate) struct Call {
 /// After this time, the command tells the user what it waits for.
 const QUIET: Duration = Duration::from_secs(1);
 
+/// How often it looks whether a person is asked about a request of the execution, at most.
+const ASKED_EVERY: Duration = Duration::from_secs(8);
+
+/// How long it waits for the answer to that.
+const ASKED_ANSWER: Duration = Duration::from_secs(2);
+
 impl Call {
     pub(crate) fn run(&self, out: &mut impl Write) -> Result<CommandEnd, Failure> {
         let input = self.input.read_alone(&self.more)?;
@@ -78,6 +89,7 @@ impl Call {
         let found = remote.function(&self.function)?;
         match remote.wait(self.reply(&remote, &found, &input)) {
             Ok(reply) => {
+                remote.remember(&reply.execution_id);
                 note_verdict(reply.verdict);
                 let returned = match &reply.payload {
                     Some(payload) => Returned::payload(payload)?,
@@ -90,7 +102,12 @@ impl Call {
                 }
                 Ok(CommandEnd::Well)
             }
-            Err(ended) => self.ended(ended, &remote, &found, &input, out).map(CommandEnd::Wrong),
+            Err(ended) => {
+                if let Some(execution) = ended.execution_id() {
+                    remote.remember(execution);
+                }
+                self.ended(ended, &remote, &found, &input, out).map(CommandEnd::Wrong)
+            }
         }
     }
 
@@ -153,7 +170,7 @@ impl Call {
         let mut asked_again = false;
         loop {
             let call = self.call(remote, found, input, &identity);
-            match Self::once(call, &identity, &mut interrupts, deadline).await {
+            match Self::once(remote, call, &identity, &mut interrupts, deadline).await {
                 Err(NoReply::Accepted(_, _, error)) if !asked_again && is_gone(&error) => {
                     asked_again = true;
                 }
@@ -184,6 +201,7 @@ impl Call {
 
     /// Calls once, and waits.
     async fn once(
+        remote: &Remote,
         call: Invocation<Box<RawValue>, ToCall>,
         identity: &Identity,
         interrupts: &mut Interrupts,
@@ -202,8 +220,7 @@ impl Call {
                 return Err(NoReply::Failure(failure));
             }
         };
-        let rest = left();
-        if rest == Some(Duration::ZERO) {
+        if left() == Some(Duration::ZERO) {
             return Err(NoReply::Call(Box::new(CallError::StillRunning(handle))));
         }
         if io::stderr().is_terminal() {
@@ -212,10 +229,17 @@ impl Call {
                 "execution {id} is running; waiting (Ctrl-C stops waiting, not the execution)"
             ));
         }
+        remote.remember(handle.execution_id());
         let outcome = async {
-            match rest {
-                Some(rest) => handle.reply_within(rest).await,
-                None => handle.reply().await,
+            let mut asked = AskedPerson::default();
+            let mut wait = QUIET;
+            loop {
+                asked.tell(remote, handle.execution_id()).await;
+                wait = (wait * 2).min(ASKED_EVERY);
+                match handle.reply_within(left().map_or(wait, |left| left.min(wait))).await {
+                    Err(CallError::StillRunning(_)) if left() != Some(Duration::ZERO) => {}
+                    ended => return ended,
+                }
             }
         };
         match interrupts.or(outcome).await {
@@ -225,6 +249,34 @@ impl Call {
             }
             Err(Interrupted) => {
                 Err(NoReply::Interrupted(AcceptedCall::of(&handle), identity.clone()))
+            }
+        }
+    }
+}
+
+/// The requests of which the waiting user knows that a person is asked about them.
+#[derive(Default)]
+struct AskedPerson(HashSet<String>);
+
+impl AskedPerson {
+    /// Tells the user of those that are new, each once. A user whose key may call and may not list
+    /// them is not told.
+    async fn tell(&mut self, remote: &Remote, execution: &str) {
+        let filter = UnresolvedFilter::open().state(UnresolvedState::Held).tree(execution);
+        let Ok(mut pages) = remote.client.unresolved(&filter) else { return };
+        let Ok(Ok(Some(page))) = timeout(ASKED_ANSWER, pages.next()).await else { return };
+        for held in page.unresolved {
+            let promise = target::name(&held.promise_id);
+            if self.0.insert(held.promise_id) {
+                print::tell(&format!(
+                    "waiting for a person: it is unknown whether {} of {} happened: {}\nhint: \
+                     `indelible unresolved {promise}` shows the request; check the other service, \
+                     then `indelible resolve {promise} happened|did-not-happen|run-again --reason \
+                     TEXT`",
+                    held.label,
+                    held.function,
+                    one_line(&held.why)
+                ));
             }
         }
     }
@@ -245,6 +297,22 @@ enum NoReply {
 type Error = CallError<Box<RawValue>>;
 
 impl NoReply {
+    /// The execution, if it is known.
+    fn execution_id(&self) -> Option<&str> {
+        match self {
+            Self::Call(error) => match &**error {
+                CallError::Function(error) => error.execution_id.as_deref(),
+                CallError::Cancelled(problem) | CallError::Indeterminate(problem) => {
+                    problem.execution_id.as_deref()
+                }
+                CallError::StillRunning(handle) => Some(handle.execution_id()),
+                _ => None,
+            },
+            Self::Accepted(known, ..) | Self::Interrupted(known, _) => Some(&known.execution_id),
+            Self::Failure(_) => None,
+        }
+    }
+
     /// Classifies the error of the first request. A refusal that names an execution came after the
     /// call was accepted: a server need not wait as long as it is asked to.
     fn first(error: Error, identity: &Identity) -> Self {

@@ -126,6 +126,8 @@ pub(crate) struct Remote {
     pub(crate) client: Client,
     /// Executions are looked for in all namespaces.
     pub(super) everywhere: bool,
+    /// The namespace, unless it is the credential's.
+    pub(super) namespace: Option<String>,
     /// The server's URL and the source of its key, for messages.
     pub(crate) at: ServerRequest,
     runtime: tokio::runtime::Runtime,
@@ -214,7 +216,8 @@ impl Server {
         let runtime = runtime.map_err(|error| Failure::new(format!("cannot start: {error}")))?;
         let client = client(&place, silence)?;
         let key_from = place.token.map(|token| token.from);
-        Ok(Remote { client, everywhere, at: ServerRequest { url: place.url, key_from }, runtime })
+        let at = ServerRequest { url: place.url, key_from };
+        Ok(Remote { client, everywhere, namespace: place.namespace, at, runtime })
     }
 }
 

@@ -161,7 +161,7 @@ impl Contexts {
 }
 
 /// Where the file is: in the user's folder for configuration.
-fn file() -> Option<PathBuf> {
+pub(super) fn file() -> Option<PathBuf> {
     let named = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let folder = named("XDG_CONFIG_HOME").or_else(|| Some(named("HOME")?.join(".config")))?;
     Some(folder.join("indelible").join("contexts.toml"))

@@ -9,7 +9,7 @@ use crate::failure::Failure;
 /// Which execution, and why.
 #[derive(Args)]
 pub(super) struct Decision<S: Args> {
-    /// Its id, or the beginning of it; or `last`
+    /// Its id, or the beginning of it; or `last`, the newest that was started from here
     #[arg(value_parser = target)]
     execution: Target,
     /// Why: kept in the audit record

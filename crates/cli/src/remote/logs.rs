@@ -21,8 +21,8 @@ const PAGE: u32 = 500;
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 const HELP: &str = "\
-EXECUTION is an id or the beginning of one (6 digits or more), or `last` for the newest; append .0.2
-to name a descendant.
+EXECUTION is an id or the beginning of one (6 digits or more), or `last` for the newest that you
+started from here; append .0.2 to name a descendant.
 
 Each line shows the time, the level, the execution and the message. The server keeps the newest
 lines of all executions together, up to 64 MiB, and deletes the oldest. After a crash, the last

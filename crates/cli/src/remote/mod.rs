@@ -3,7 +3,7 @@
 //! - `connection`: which server, and with which credential: flags, environment, contexts.
 //!   `contexts`: the file of known servers. `context`: `indelible context`.
 //! - `errors`: errors of a server, or its silence, in words for people.
-//! - `target`: which execution is meant. `function`: which function. `name`: the key of a call.
+//! - `target`: which execution is meant. `newest`: what `last` means. `function`: which function. `name`: the key of a call.
 //!   `interrupt`: what Ctrl-C prints.
 //! - `logs`: `indelible logs`.
 //! - `confirm`: asks before something that cannot be undone. `decision`: the arguments that
@@ -30,6 +30,7 @@ mod interrupt;
 mod labels;
 pub(crate) mod logs;
 mod name;
+mod newest;
 pub(crate) mod retention;
 pub(crate) mod signal;
 mod signature;

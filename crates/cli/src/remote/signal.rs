@@ -27,7 +27,7 @@ Examples:
 #[derive(Args)]
 #[command(after_long_help = HELP)]
 pub(crate) struct Signal {
-    /// Its id, or the beginning of it; or `last`
+    /// Its id, or the beginning of it; or `last`, the newest that was started from here
     #[arg(value_parser = target)]
     execution: Target,
     /// The name of the signal

@@ -85,6 +85,7 @@ impl Start {
             }
         };
         let id = handle.execution_id();
+        remote.remember(id);
         match handle.verdict() {
             None | Some(Met::Fresh) => {}
             Some(Met::InFlight) => {

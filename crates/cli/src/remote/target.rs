@@ -1,4 +1,5 @@
-//! Which execution is meant: an id, the beginning of one, an operation, a key, or the newest.
+//! Which execution is meant: an id, the beginning of one, an operation, a key, or the newest that
+//! was started from here.
 
 use indelible_client::api::call::Operation;
 use indelible_client::api::execution::{Execution, UsedFor};
@@ -7,13 +8,15 @@ use indelible_journal::Attempts;
 
 use super::connection::Remote;
 use super::errors::short;
+use super::newest;
 use crate::failure::{Exit, Failure};
+use crate::print;
 
 /// The digits of a root hash.
 const DIGITS: usize = 64;
 /// Fewer digits would match too many executions.
 const DIGITS_MIN: usize = 6;
-/// Names the newest execution.
+/// Names the newest execution that was started from here.
 const LAST: &str = "last";
 /// Begins the name of an execution by the idempotency key of its start.
 const KEY: &str = "key:";
@@ -119,15 +122,7 @@ impl Remote {
                     .hint("`indelible show --key` shows its outcome"));
                 }
             },
-            Root::Last => match self.some(&self.scope(), 1)?.pop() {
-                Some(newest) => newest.execution_id,
-                None => {
-                    return Err(Failure::new("there are no executions yet").hint(
-                        "start one with `indelible call FUNCTION`, or choose another namespace \
-                         with --namespace",
-                    ));
-                }
-            },
+            Root::Last => self.newest()?,
             Root::Prefix(prefix) => {
                 // An id says by itself which execution is meant, in whatever namespace.
                 let filter = Filter::all().everywhere().id_prefix(prefix.as_str());
@@ -155,6 +150,35 @@ impl Remote {
             }
         };
         Ok(format!("{root}{}", target.path))
+    }
+
+    /// The newest execution that was started from here.
+    fn newest(&self) -> Result<String, Failure> {
+        let all = "`indelible ps` lists all executions";
+        if self.everywhere {
+            return Err(Failure::new(format!("`{LAST}` belongs to one namespace"))
+                .hint(format!("name it with --namespace; {all}"))
+                .exit(Exit::Usage));
+        }
+        let found = newest::find(&self.at.url, self.namespace.as_deref()).map_err(|error| {
+            Failure::new(format!("cannot read which execution is the `{LAST}`: {error}")).hint(all)
+        })?;
+        found.ok_or_else(|| {
+            let namespace = self.namespace.as_ref().map(|name| format!(", namespace {name}"));
+            let at = format!("{}{}", self.at.url, namespace.unwrap_or_default());
+            Failure::new(format!("no execution was started from here at {at}")).hint(format!(
+                "`{LAST}` is what `indelible start` or `indelible call` started last; {all}"
+            ))
+        })
+    }
+
+    /// From now on `last` is this execution.
+    pub(super) fn remember(&self, execution: &str) {
+        let (url, namespace) = (&self.at.url, self.namespace.as_deref());
+        if let Err(error) = newest::remember(url, namespace, execution) {
+            let id = short(execution);
+            print::tell(&format!("warning: `{LAST}` does not name execution {id}: {error}"));
+        }
     }
 
     /// What was started under an idempotency key.

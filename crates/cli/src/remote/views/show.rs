@@ -32,8 +32,8 @@ const TOGETHER: Duration = Duration::from_millis(100);
 
 const HELP: &str = "\
 EXECUTION is an id or the beginning of one (6 digits or more), as `indelible ps` prints it, or
-`last` for the newest; append .0.2 to name a descendant. An operation id, or an idempotency key as
-key:KEY, names the execution that it led to.
+`last` for the newest that you started from here; append .0.2 to name a descendant. An operation id,
+or an idempotency key as key:KEY, names the execution that it led to.
 
 Each step has a row: when it began, what it is (a call of a function, an HTTP request, a timer, a
 signal, a join set), the id of the execution that it called, a bar over time, and how it ended:

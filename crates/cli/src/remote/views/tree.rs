@@ -20,7 +20,7 @@ const DRAWN_MAX: usize = 2_000;
 
 const HELP: &str = "\
 EXECUTION is an id or the beginning of one (6 digits or more), as `indelible ps` prints it, or
-`last` for the newest; append .0.2 to start at a descendant.
+`last` for the newest that you started from here; append .0.2 to start at a descendant.
 
 Each row shows a call's function, id, state and duration. A call with several attempts has a row for
 each attempt, with the calls that the attempt made below it.

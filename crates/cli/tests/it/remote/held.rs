@@ -2,6 +2,7 @@
 //! that do not go on by themselves.
 
 use std::path::Path;
+use std::process::Stdio;
 
 use indelible_http_peer::Peer;
 use indelible_journal::{Event, ExecutionId, Journal, Payload, Started};
@@ -11,7 +12,7 @@ use indelible_test_store::folder::hand_over;
 use serde_json::{Value, json};
 
 use super::kit::{House, User, until};
-use crate::support::process::Server;
+use crate::support::process::{Server, lines};
 
 /// A server whose functions may send to the peer.
 fn with_peer() -> (House, Peer) {
@@ -45,6 +46,33 @@ fn hold(house: &House, user: &User, peer: &Peer, more: &str) -> (String, String)
     });
     assert_eq!(peer.log().len(), before + 1, "it was sent once");
     (id, promise)
+}
+
+/// A caller that waits is told that a person is asked, and with which commands that person decides,
+/// also without a terminal; and its wait goes on until then.
+#[test]
+fn a_waiting_call_says_that_a_person_is_asked() {
+    let (house, peer) = with_peer();
+    let user = User::of(&house.server);
+    let url = peer.url("/do/drop-after");
+    let spec = json!({"method": "POST", "url": url, "backoff_ms": 1, "hold": true}).to_string();
+    let mut call = user.command();
+    call.args(["call", "behaviours/sends_by_call", &spec]);
+    let mut call = call.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut told = lines(call.stderr.take().unwrap());
+    let line = told.next().unwrap();
+    let before = "waiting for a person: it is unknown whether POST ";
+    assert!(line.starts_with(&format!("{before}{url} of sends happened: ")), "{line}");
+    let line = told.next().unwrap();
+    let hint = "hint: `indelible unresolved ";
+    let promise = line.strip_prefix(hint).and_then(|line| line.split('`').next()).unwrap();
+    assert!(line.contains(&format!("`indelible resolve {promise} happened|")), "{line}");
+    let resolve = ["resolve", promise, "did-not-happen", "--reason", "they never saw it"];
+    user.does(&resolve);
+    assert_eq!(told.next(), None, "it is told once");
+    let ended = call.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(0));
+    assert!(String::from_utf8_lossy(&ended.stdout).contains("NotPerformed"), "{ended:?}");
 }
 
 /// D5, C-38: a person sees what is held, says how it ended, and the workflow goes on from there; the

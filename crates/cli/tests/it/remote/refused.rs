@@ -63,8 +63,8 @@ fn what_there_is_not() {
         1,
         "
         ---
-        error: there are no executions yet
-        hint: start one with `indelible call FUNCTION`, or choose another namespace with --namespace
+        error: no execution was started from here at http://127.0.0.1:[PORT]
+        hint: `last` is what `indelible start` or `indelible call` started last; `indelible ps` lists all executions
         ",
     );
     let whole = "ab".repeat(32);

@@ -123,6 +123,46 @@ fn from_a_new_project_to_a_call() {
     );
 }
 
+/// `last` is what this user started last at this server in this namespace, and never what another
+/// user has started since.
+#[test]
+fn last_is_ones_own() {
+    let house = House::new(&[]);
+    let (ann, bob) = (User::of(&house.server), User::of(&house.server));
+    ann.does(&["deploy", &guest("bench")]);
+    let last = |user: &User| {
+        let page = user.json(&["show", "last"]);
+        page["execution"]["execution_id"].as_str().unwrap().to_owned()
+    };
+    let by_start = ann.does(&["start", "bench/echo", "1"]).trim().to_owned();
+    assert_eq!(last(&ann), by_start);
+    let by_call = ann.json(&["call", "bench/echo", "2"]);
+    assert_eq!(last(&ann), by_call["execution_id"].as_str().unwrap());
+    let of_bob = bob.does(&["start", "bench/echo", "3"]).trim().to_owned();
+    assert_eq!(last(&bob), of_bob);
+    assert_eq!(last(&ann), by_call["execution_id"].as_str().unwrap());
+    let elsewhere = ["show", "last", "--namespace", "shop"];
+    ann.run(&elsewhere).check(
+        1,
+        "
+        ---
+        error: no execution was started from here at http://127.0.0.1:[PORT], namespace shop
+        hint: `last` is what `indelible start` or `indelible call` started last; `indelible ps` lists all executions
+        ",
+    );
+    ann.run(&["show", "last", "--namespace", "*"]).check(
+        2,
+        "
+        ---
+        error: `last` belongs to one namespace
+        hint: name it with --namespace; `indelible ps` lists all executions
+        ",
+    );
+    let shop = ann.does(&["start", "bench/echo", "4", "--namespace", "shop"]).trim().to_owned();
+    assert_eq!(ann.json(&elsewhere)["execution"]["execution_id"], shop.as_str());
+    assert_eq!(last(&ann), by_call["execution_id"].as_str().unwrap());
+}
+
 /// A wait that is over, a cancel, and what is told of both.
 #[test]
 fn a_wait_and_a_cancel() {

@@ -174,7 +174,7 @@ fn the_command_prints_lines() {
         { "log": "last" },
     ]);
     let root = call(&server, "default", &steps);
-    let (out, errors, code) = said(logs(&server, &["last"]));
+    let (out, errors, code) = said(logs(&server, &[&root]));
     assert_eq!((errors.as_str(), code), ("", Some(0)));
     let lines: Vec<_> = out.lines().map(|line| without_time(line, &root)).collect();
     assert_eq!(

@@ -28,18 +28,19 @@ fn a_journal() {
     let verified = through(&["journal", "verify", "-"]);
     assert_eq!(filtered(&verified).matches("ok").count(), 1, "{verified}");
     assert!(verified.starts_with(&format!("ok   {id}@1  Completed")), "{verified}");
-    assert_eq!(through(&["journal", "show", "-"]), house.prints(&["journal", "last"]));
+    assert_eq!(through(&["journal", "show", "-"]), house.prints(&["journal", &id]));
     assert_eq!(
         through(&["journal", "show", "-", "--timeline"]),
-        house.prints(&["journal", "last", "--timeline"])
+        house.prints(&["journal", &id, "--timeline"])
     );
 
-    let first = house.prints(&["journal", "last.0", "--attempts", "1.1"]);
+    let child = format!("{id}.0");
+    let first = house.prints(&["journal", &child, "--attempts", "1.1"]);
     assert!(first.contains("status     Failed"), "{first}");
-    let last = house.prints(&["journal", "last.0"]);
+    let last = house.prints(&["journal", &child]);
     assert!(last.contains("attempts   1.2") && last.contains("status     Completed"), "{last}");
 
-    let ran = house.run(&["journal", "last", "--attempts", "7"]);
+    let ran = house.run(&["journal", &id, "--attempts", "7"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{}", ran.stderr);
     for nonsense in [
         &["journal"][..],

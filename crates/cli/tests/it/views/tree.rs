@@ -30,7 +30,7 @@ calls_remote  [id]  completed  [took]
 └─ calls_remote  [id].0  completed  [took]
   ├─ flaky  [id].0.0  failed  [took]  attempt 1
   └─ flaky  [id].0.0  completed  [took]  attempt 2";
-    assert_eq!(filtered(&house.prints(&["tree", "last"])), expected);
+    assert_eq!(filtered(&house.prints(&["tree", &id])), expected);
     let (code, written) = Terminal::open(house.command(&["tree", &id]), 100, 24).end();
     assert_eq!(code, Some(0));
     assert!(

@@ -64,7 +64,7 @@ fn an_execution() {
 fn an_execution_that_somebody_stops_watching() {
     let house = House::new(&["behaviours"]);
     let id = house.start("behaviours/wait_signal", &json!("go"));
-    let terminal = Terminal::open(house.command(&["show", "last", "--watch"]), 100, 12);
+    let terminal = Terminal::open(house.command(&["show", &id, "--watch"]), 100, 12);
     terminal.shows("more lines");
     terminal.interrupt();
     let (code, written) = terminal.end();
