@@ -20,8 +20,8 @@ fn what_is_unknown_is_found_among_failures() {
     unknown.end(at(5), Standing::Indeterminate);
     unknown.submit(&store);
     let mut earlier = Run::start(1, &key(1, &[], &[1]), "order", at(6));
+    earlier.submit(&store);
     let mut batch = Batch::new();
-    earlier.flush(&mut batch);
     let before = earlier.row();
     let entry = earlier.journal.fail(at(7), Failure::new(ErrorKind::Indeterminate, "no answer"));
     let entry = entry.unwrap();

@@ -421,7 +421,10 @@ mod tests {
         let events = [(0, timer), (0, race), (400, Event::ExecutionResumed), (800, over)];
         let shown = drawn(&events, 800, Screen::new(None, None));
         assert!(shown[2].starts_with("+0.000000s  sleep 1m   ─────"), "{shown:#?}");
-        assert!(shown[2].ends_with("─        - 400us abandoned"), "{shown:#?}");
+        assert!(
+            shown[2].ends_with("─                             - 400us abandoned"),
+            "{shown:#?}"
+        );
 
         let mut spans = Spans::new("order".to_owned(), Bound::Ends(40, 40));
         spans.step(&scheduled(0, InvokeKind::Http, "POST https://bank.example/"), 0);
@@ -433,7 +436,7 @@ mod tests {
         assert!(shown[2].contains(" ███"), "{shown:#?}");
         assert!(shown[2].contains("███???"), "{shown:#?}");
         assert!(shown[2].ends_with("???>  … 1ms waits for a person"), "{shown:#?}");
-        assert!(shown[4].contains("? outcome unknown"), "{shown:#?}");
+        assert!(shown.iter().any(|line| line.contains("? outcome unknown")), "{shown:#?}");
     }
 
     /// On a terminal rows fit.
