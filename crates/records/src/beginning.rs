@@ -66,7 +66,7 @@ impl fmt::Display for IdPrefix {
 
 impl IdPrefix {
     /// The keys of all trees with this prefix.
-    fn range(&self) -> KeyRange {
+    pub(super) fn range(&self) -> KeyRange {
         let Some(half) = self.half else { return prefix_range(self.bytes.clone()) };
         let with = |digit: u8| {
             let mut bytes = self.bytes.to_vec();

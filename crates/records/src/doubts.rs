@@ -12,9 +12,10 @@ use std::ops::Bound;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use indelible_journal::{Attempt, JournalKey, PromiseId, RootHash, Timestamp};
-use indelible_store::{Batch, Position, Read, ReadError, Scan, Seen, Table};
+use indelible_store::{Batch, Position, Read, ReadError, Scan, Seen, Table, prefix_range};
 use serde::{Deserialize, Serialize};
 
+use super::beginning::IdPrefix;
 use super::{DOUBTS, DOUBTS_BY_TIME, codec, keys};
 
 const VERSION: u8 = 1;
@@ -311,6 +312,27 @@ pub fn of_promise(
     let mut seen = codec::scan(read, &scan, decode)?;
     seen.value.retain(|(id, _)| id.promise() == *promise);
     Ok(seen)
+}
+
+/// The trees whose id has this prefix and that have doubts, each by its first doubt: at most
+/// `limit`. The trees themselves may be deleted.
+pub fn trees(
+    read: &impl Read,
+    prefix: &IdPrefix,
+    limit: usize,
+) -> Result<Seen<Vec<(DoubtId, Doubt)>>, ReadError> {
+    let mut scan = Scan { range: prefix.range(), ..Scan::all(DOUBTS, 1) };
+    let mut found = Seen { value: Vec::new(), position: Position::START };
+    while found.value.len() < limit {
+        let mut seen = codec::scan(read, &scan, decode)?;
+        found.position = found.position.max(seen.position);
+        let Some((id, doubt)) = seen.value.pop() else { break };
+        let root = Bytes::copy_from_slice(id.key.execution_id().root().as_bytes());
+        found.value.push((id, doubt));
+        let Bound::Excluded(next) = prefix_range(root).1 else { break };
+        scan.range.0 = Bound::Included(next);
+    }
+    Ok(found)
 }
 
 /// A place in the order of doubts: open ones before settled ones, the oldest first.

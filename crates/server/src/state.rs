@@ -155,7 +155,7 @@ impl State {
             Namespaces::All => Whose::All,
             Namespaces::Some(names) => Whose::Namespaces(names.iter().map(domain).collect()),
         };
-        let filter = Filter { whose, id_prefix: Some(prefix), ..Filter::default() };
+        let filter = Filter { whose, id_prefix: Some(prefix.clone()), ..Filter::default() };
         let found = async {
             self.engine.enter_lane(Lane::Lookups).await?.list(&filter, None, CANDIDATES_MAX).await
         };
@@ -178,7 +178,30 @@ impl State {
                 format!("more than {TREES_MAX} executions begin with {digits}; give more digits");
             return Err(Problem::new(Code::Ambiguous, detail));
         }
-        Err(not_found())
+        self.root_in_doubt(asked, prefix).await
+    }
+
+    /// The one deleted root with these first digits whose doubts the credential may see: they
+    /// outlive it (see C-78).
+    async fn root_in_doubt(
+        &self,
+        asked: &ApiRequest,
+        prefix: IdPrefix,
+    ) -> Result<ExecutionId, Problem> {
+        let digits = prefix.to_string();
+        let read = move |reads: &Reads<'_>| reads.doubts_by_prefix(&prefix, TREES_MAX);
+        let mut found = self.read(Lane::Lookups, read).await?;
+        found.retain(|(_, doubt)| asked.caller.in_namespace(&doubt.evidence.namespace));
+        match &found[..] {
+            [] => Err(not_found()),
+            [(id, _)] => Ok(ExecutionId::root_of(*id.key.execution_id().root())),
+            several => {
+                let roots = several.iter().map(|(id, _)| id.key.execution_id().root().to_string());
+                let roots: Vec<_> = roots.take(CANDIDATES_MAX).collect();
+                let detail = format!("{} begin with {digits}; give more digits", roots.join(", "));
+                Err(Problem::new(Code::Ambiguous, detail))
+            }
+        }
     }
 
     /// The owner of an execution, if the credential may see it.

@@ -13,6 +13,7 @@ use indelible_journal::{
 };
 use indelible_machine::{CallerId, Machine as _};
 use indelible_records::audit::{self, AuditPosition, Entry};
+use indelible_records::beginning::IdPrefix;
 use indelible_records::doubts::{
     self, Doubt, DoubtId, Filter as DoubtFilter, Page as DoubtPage, Place as DoubtPlace,
 };
@@ -283,6 +284,16 @@ impl Reads<'_> {
     pub fn doubts_of(&self, promise: &PromiseId) -> Result<Vec<(DoubtId, Doubt)>, EngineError> {
         let store = &self.shared.store;
         Ok(self.saw(doubts::of_promise(store, promise, DOUBTS_LOOKED_AT_MAX)?))
+    }
+
+    /// The trees whose id has this prefix and that have doubts, each by its first doubt, though it may
+    /// be deleted: at most `limit`.
+    pub fn doubts_by_prefix(
+        &self,
+        prefix: &IdPrefix,
+        limit: usize,
+    ) -> Result<Vec<(DoubtId, Doubt)>, EngineError> {
+        Ok(self.saw(doubts::trees(&self.shared.store, prefix, limit)?))
     }
 
     /// How many doubts are open, counted up to `most`, and since when the oldest is.
