@@ -126,8 +126,8 @@ pub(crate) struct Remote {
     pub(crate) client: Client,
     /// Executions are looked for in all namespaces.
     pub(super) everywhere: bool,
-    /// The namespace, unless it is the credential's.
-    pub(super) namespace: Option<String>,
+    /// The namespace that was named; `None`: the credential's.
+    pub(crate) namespace: Option<String>,
     /// The server's URL and the source of its key, for messages.
     pub(crate) at: ServerRequest,
     runtime: tokio::runtime::Runtime,
@@ -216,8 +216,8 @@ impl Server {
         let runtime = runtime.map_err(|error| Failure::new(format!("cannot start: {error}")))?;
         let client = client(&place, silence)?;
         let key_from = place.token.map(|token| token.from);
-        let at = ServerRequest { url: place.url, key_from };
-        Ok(Remote { client, everywhere, namespace: place.namespace, at, runtime })
+        let (namespace, at) = (place.namespace, ServerRequest { url: place.url, key_from });
+        Ok(Remote { client, everywhere, namespace, at, runtime })
     }
 }
 

@@ -107,8 +107,9 @@ impl<Out> Explained for CallError<Out> {
                 let failure = Failure::new(format!("the outcome is unknown: {}", problem.detail));
                 failure
                     .hint(
-                        "check the other service; repeating the request does nothing and returns \
-                         the same",
+                        "`indelible unresolved` shows what was sent: check the other service, then \
+                         record what happened; repeating the request does nothing and returns the \
+                         same",
                     )
                     .exit(Exit::Indeterminate)
             }

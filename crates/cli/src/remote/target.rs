@@ -98,6 +98,14 @@ impl Target {
         }
     }
 
+    /// The first digits and the path, if that is how it is named.
+    pub(crate) fn prefix(&self) -> Option<String> {
+        match &self.root {
+            Root::Prefix(prefix) => Some(format!("{prefix}{}", self.path)),
+            Root::Last | Root::Whole(_) | Root::Operation(_) | Root::Key(_) => None,
+        }
+    }
+
     /// The idempotency key that it names.
     pub(super) fn key(&self) -> Option<&str> {
         match &self.root {

@@ -11,7 +11,7 @@ use indelible_client::api::unresolved::{
 };
 
 use super::{ResolveTarget, folder, server};
-use crate::failure::{Exit, Failure};
+use crate::failure::{Exit, Failure, stop_when_unread};
 use crate::print::{self, plain};
 use crate::remote::{Target, target};
 use crate::text::one_line;
@@ -108,23 +108,50 @@ impl Unresolved {
                 return Ok(());
             }
             is_open |= listed.state != UnresolvedState::Settled;
-            print::part(if self.json { print::line(&listed)? } else { text(&listed) }, out)
+            print::part(if self.json { print::line(&listed)? } else { text(&listed) }, out)?;
+            // The next one may come in a week.
+            if self.follow { stop_when_unread(out.flush()) } else { Ok(()) }
         };
-        match &self.place.data {
+        let namespace = match &self.place.data {
             Some(_) if self.follow => {
                 return Err(Failure::new("--follow needs a server").exit(Exit::Usage));
             }
-            Some(folder) => folder::list(folder, self, &mut write)?,
+            Some(folder) => {
+                folder::list(folder, self, &mut write)?;
+                None
+            }
             None => server::list(&self.place.connection, &filter, self.follow, &mut write)?,
+        };
+        if seen.is_empty() && !self.json {
+            print::note(&self.nothing(namespace.as_deref()), out);
         }
         if is_open && !self.json {
-            print::tell(
+            print::note(
                 "hint: `indelible unresolved PROMISE` shows what was sent. Check the other service, \
                  then record what happened: `indelible resolve PROMISE \
                  happened|did-not-happen|run-again|accept-unknown --reason TEXT`",
+                out,
             );
         }
         Ok(())
+    }
+
+    /// What is said of an empty list, which may hide another namespace's.
+    fn nothing(&self, namespace: Option<&str>) -> String {
+        let filters = [&self.function, &self.host, &self.since, &self.before];
+        let filtered = self.state.is_some() || filters.iter().any(|filter| filter.is_some());
+        let what = match (filtered, self.all) {
+            (true, _) => "no question matches",
+            (false, true) => "nothing is or was unknown",
+            (false, false) => "nothing is unknown",
+        };
+        match namespace {
+            Some(name) => format!(
+                "{what} in namespace {}\nhint: `indelible unresolved --namespace '*'` looks in all",
+                plain(name)
+            ),
+            None => what.to_owned(),
+        }
     }
 
     fn filter(&self) -> UnresolvedFilter {
@@ -164,12 +191,12 @@ impl Unresolved {
 }
 
 /// The state, in words.
-pub(super) fn state(listed: &Listed) -> String {
-    match (&listed.settled, listed.state) {
-        (Some(settled), _) => settlement(settled),
-        (None, UnresolvedState::Held) => "waits for a person".to_owned(),
-        (None, UnresolvedState::Asking) => "its reconciler is being asked".to_owned(),
-        (None, _) => "ended as Indeterminate".to_owned(),
+const fn state(state: UnresolvedState) -> &'static str {
+    match state {
+        UnresolvedState::Held => "waits for a person",
+        UnresolvedState::Asking => "its reconciler is being asked",
+        UnresolvedState::Ended => "ended as Indeterminate",
+        UnresolvedState::Settled => "settled",
     }
 }
 
@@ -182,7 +209,7 @@ fn settlement(settled: &Settled) -> String {
     };
     let status = settled.status.map(|status| format!(" ({status})")).unwrap_or_default();
     let Settled { actor, reason, at, .. } = settled;
-    format!("settled {} by {}: {finding}{status}: {}", plain(at), plain(actor), plain(reason))
+    format!("{finding}{status}, says {} at {}: {}", plain(actor), plain(at), plain(reason))
 }
 
 fn text(listed: &Listed) -> String {
@@ -191,7 +218,7 @@ fn text(listed: &Listed) -> String {
     } = listed;
     let mut text = format!("{}\n", plain(promise_id));
     // Writing to a string cannot fail.
-    _ = writeln!(text, "  {}  {}  {}", plain(since), state(listed), plain(label));
+    _ = writeln!(text, "  {}  {}  {}", plain(since), state(listed.state), plain(label));
     _ = write!(text, "  {}  namespace {}", plain(function), plain(namespace));
     if let Some(key) = key {
         _ = write!(text, "  key {}", plain(key));
@@ -203,6 +230,9 @@ fn text(listed: &Listed) -> String {
         _ = write!(text, "  sent with Idempotency-Key {}", plain(sent));
     }
     _ = writeln!(text, "\n  {}", plain(&one_line(why)));
+    if let Some(settled) = &listed.settled {
+        _ = writeln!(text, "  {}", settlement(settled));
+    }
     text
 }
 
@@ -211,13 +241,16 @@ fn evidence(detail: &UnresolvedDetail) -> String {
     let listed = &detail.unresolved;
     let mut lines = vec![
         ("promise", plain(&listed.promise_id)),
-        ("state", state(listed)),
+        ("state", state(listed.state).to_owned()),
         ("since", plain(&listed.since)),
         ("why", plain(&one_line(&listed.why))),
         ("function", plain(&listed.function)),
         ("namespace", plain(&listed.namespace)),
         ("operation", plain(&detail.operation_id)),
     ];
+    if let Some(settled) = &listed.settled {
+        lines.push(("settled", settlement(settled)));
+    }
     if let Some(key) = &listed.key {
         lines.push(("key", plain(key)));
     }
@@ -273,7 +306,7 @@ fn excerpt(excerpt: &Excerpt) -> String {
 mod tests {
     use super::*;
 
-    /// An entry is four lines, and nothing that a server sends moves the cursor.
+    /// A settled entry is five lines, and nothing that a server sends moves the cursor.
     #[test]
     fn an_entry_is_harmless() {
         let hostile = || "\u{1b}[2J\n\u{202e}".to_owned();
@@ -300,7 +333,7 @@ mod tests {
             }),
         };
         let text = text(&listed);
-        assert_eq!(text.lines().count(), 4);
+        assert_eq!(text.lines().count(), 5);
         assert!(!text.replace('\n', "").contains(crate::text::rewrites), "{text:?}");
     }
 }

@@ -20,13 +20,13 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 const OVERLAP: Micros = Micros::from_secs(60);
 
 /// Passes what is unknown to `tell`; with `follow`, also what becomes unknown, until the reader of
-/// stdout is gone.
+/// stdout is gone. Returns the namespace, if only one was looked at.
 pub(super) fn list(
     connection: &Connection,
     filter: &UnresolvedFilter,
     follow: bool,
     tell: &mut impl FnMut(Unresolved) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+) -> Result<Option<String>, Failure> {
     let remote = connect(connection)?;
     let mut filter = filter.clone();
     loop {
@@ -39,7 +39,7 @@ pub(super) fn list(
             }
         }
         if !follow || remote.wait(is_reader_gone()) {
-            return Ok(());
+            return Ok(remote.namespace);
         }
         if let Some(newest) = newest {
             let from = newest.as_micros().saturating_sub(OVERLAP.get());
@@ -60,7 +60,7 @@ pub(super) fn detail(
     promise: &Target,
 ) -> Result<UnresolvedDetail, Failure> {
     let remote = connect(connection)?;
-    let promise = remote.find(promise)?;
+    let promise = named(&remote, promise)?;
     remote.run(remote.client.unresolved_detail(&promise))
 }
 
@@ -72,7 +72,7 @@ pub(super) fn resolve(
     sure: impl FnOnce(&str) -> Result<(), Failure>,
 ) -> Result<String, Failure> {
     let remote = connect(connection)?;
-    let promise = remote.find(promise)?;
+    let promise = named(&remote, promise)?;
     sure(&promise)?;
     let resolution = match &decision.ended {
         OutcomeWord::Happened { status, body } => {
@@ -99,6 +99,16 @@ pub(super) fn resolve(
     Ok(promise)
 }
 
+/// The whole id of the promise that is meant. The first digits may be those of a tree that is
+/// deleted: then no execution has them, and the question does.
+fn named(remote: &Remote, promise: &Target) -> Result<String, Failure> {
+    let asked = promise.prefix().map(|text| remote.wait(remote.client.unresolved_detail(&text)));
+    match asked {
+        Some(Ok(detail)) => Ok(detail.unresolved.promise_id),
+        Some(Err(_)) | None => remote.find(promise),
+    }
+}
+
 fn connect(connection: &Connection) -> Result<Remote, Failure> {
-    connection.connect().map_err(Failure::or_a_folder)
+    connection.connect_to_find().map_err(Failure::or_a_folder)
 }

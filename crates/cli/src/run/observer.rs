@@ -51,7 +51,7 @@ impl Observer for Lines {
         tell(&format!("waits {label}: its outcome is unknown: {why}"));
         tell("      check the other service, then record how it ended:");
         let place = format!(" --data {}, when this has stopped", self.data.display());
-        let how = "happened|did-not-happen|run-again --reason TEXT";
+        let how = "happened|did-not-happen|run-again|accept-unknown --reason TEXT";
         tell(&format!("      indelible resolve {promise} {how}{place}"));
     }
 

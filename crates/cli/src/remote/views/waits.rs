@@ -107,15 +107,20 @@ pub(super) fn ended(unknown: &[Unresolved], now: Timestamp) -> Vec<Line> {
         let first = format!("whether {label} happened{}", since.unwrap_or_default());
         lines.push(Line { tone: Some(Tone::Warn), ..Line::new(first) });
         lines.push(Line::new(plain(&listed.why, WHY_WIDTH_MAX)));
-        let promise = name(&plain(&listed.promise_id, LABEL_WIDTH_MAX));
-        lines.push(Line::new("look at the evidence, then record what happened:".to_owned()));
-        let ways = "happened|did-not-happen|accept-unknown --reason TEXT";
-        for command in [format!("unresolved {promise}"), format!("resolve {promise} {ways}")] {
-            let text = format!("  indelible {command}");
-            lines.push(Line { command: true, ..Line::new(text) });
-        }
+        let promise = plain(&listed.promise_id, LABEL_WIDTH_MAX);
+        lines.extend(decision(&promise, "happened|did-not-happen|accept-unknown"));
     }
     lines
+}
+
+/// What a person does about an open question.
+fn decision(promise: &str, ways: &str) -> impl Iterator<Item = Line> {
+    let promise = name(promise);
+    let evidence = format!("  indelible unresolved {promise}");
+    let resolve = format!("  indelible resolve {promise} {ways} --reason TEXT");
+    let commands = [evidence, resolve].map(|text| Line { command: true, ..Line::new(text) });
+    let first = Line::new("look at the evidence, then record what happened:".to_owned());
+    [first].into_iter().chain(commands)
 }
 
 fn one(wait: &Wait, guest: Option<Timestamp>, now: Timestamp) -> Vec<Line> {
@@ -171,12 +176,8 @@ fn one(wait: &Wait, guest: Option<Timestamp>, now: Timestamp) -> Vec<Line> {
                 .map_or_else(String::new, |why| format!(": {}", plain(why, WHY_WIDTH_MAX)));
             lines.push(Line::new(format!("its outcome is unknown{why}")));
             if let (true, Some(promise)) = (held, promise) {
-                lines.push(Line::new(
-                    "check the other service, then record how it ended:".to_owned(),
-                ));
-                let ways = "happened|did-not-happen|run-again --reason TEXT";
-                let text = format!("  indelible resolve {} {ways}", name(&promise));
-                lines.push(Line { command: true, ..Line::new(text) });
+                let ways = "happened|did-not-happen|run-again|accept-unknown";
+                lines.extend(decision(&promise, ways));
             }
             lines
         }
@@ -246,8 +247,9 @@ pub(super) mod tests {
             [
                 "abababab.0 waits for a person: POST http://x/ship, attempt 1, since 10 min ago",
                 "its outcome is unknown: the connection broke",
-                "check the other service, then record how it ended:",
-                "  indelible resolve abababab.0.2 happened|did-not-happen|run-again --reason TEXT",
+                "look at the evidence, then record what happened:",
+                "  indelible unresolved abababab.0.2",
+                "  indelible resolve abababab.0.2 happened|did-not-happen|run-again|accept-unknown --reason TEXT",
             ]
         );
     }
@@ -304,8 +306,9 @@ pub(super) mod tests {
             [
                 "for a person: POST https://bank/charges, attempt 3",
                 "its outcome is unknown: it\u{fffd}",
-                "check the other service, then record how it ended:",
-                "  indelible resolve abababab.3 happened|did-not-happen|run-again --reason TEXT",
+                "look at the evidence, then record what happened:",
+                "  indelible unresolved abababab.3",
+                "  indelible resolve abababab.3 happened|did-not-happen|run-again|accept-unknown --reason TEXT",
             ]
         );
         let asked = Wait { kind: WaitKind::Reconciling, ..unknown };

@@ -115,10 +115,11 @@ fn for_a_person() {
         "for a person: POST http://127.0.0.1:PORT/do/drop-after, attempt 1, since [ago]"
     );
     assert!(lines[1].starts_with("  its outcome is unknown: "), "{said}");
-    assert_eq!(lines[2], "  check the other service, then record how it ended:");
+    assert_eq!(lines[2], "  look at the evidence, then record what happened:");
+    assert_eq!(lines[3], "  indelible unresolved [id].0");
     assert_eq!(
-        lines[3],
-        "  indelible resolve [id].0 happened|did-not-happen|run-again --reason TEXT"
+        lines[4],
+        "  indelible resolve [id].0 happened|did-not-happen|run-again|accept-unknown --reason TEXT"
     );
     let page = house.prints_json(&["show", &id, "--json"]);
     assert_eq!(page["waits_for"][0]["kind"], "unresolved");
