@@ -15,4 +15,5 @@ mod serve_config;
 mod serve_crash;
 mod store;
 mod support;
+mod unresolved;
 mod views;

@@ -31,7 +31,11 @@ impl User {
 
     /// A user of this server, unless a command names another.
     pub(crate) fn of(server: &Server) -> Self {
-        Self { url: Some(format!("http://{}", server.address)), ..Self::new() }
+        Self::at(&format!("http://{}", server.address))
+    }
+
+    pub(crate) fn at(url: &str) -> Self {
+        Self { url: Some(url.to_owned()), ..Self::new() }
     }
 
     pub(crate) fn with_token(self, token: &str) -> Self {

@@ -10,7 +10,7 @@ mod contexts;
 mod held;
 mod hold;
 mod input;
-mod kit;
+pub(crate) mod kit;
 mod refused;
 mod retention;
 #[cfg(target_os = "linux")]

@@ -46,9 +46,14 @@ impl House {
         self.server = Some(server);
     }
 
+    /// A power cut.
+    pub fn kill(&mut self) {
+        self.server.take().unwrap().kill();
+    }
+
     /// A power cut, and another start.
     pub fn crash(&mut self) {
-        self.server.take().unwrap().kill();
+        self.kill();
         self.start();
     }
 

@@ -11,7 +11,7 @@
 
 mod commands;
 mod duplicates;
-mod kit;
+pub(crate) mod kit;
 mod operations;
 mod shown;
 mod sse;
