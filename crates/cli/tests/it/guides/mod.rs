@@ -69,6 +69,7 @@ guides! {
     http_api = "docs/guides/http-api.md",
     configuration = "docs/guides/configuration.md",
     operating = "docs/guides/operating.md",
+    something_is_stuck = "docs/guides/something-is-stuck.md",
     security = "docs/guides/security.md",
 }
 
