@@ -463,6 +463,35 @@ fn what_is_told_twice_happens_once() {
     }
 }
 
+/// D5: the clock stands still while a reconciler is asked for the second time and says that the
+/// request did not happen. The next attempt is due at the moment at which the question was, so both
+/// have the same row; and after a death in between the answer is found when the timer fires again.
+#[test]
+fn a_question_and_the_next_attempt_are_due_at_one_moment() {
+    let without_time = |house: &House| house.work_until(house.clock.now());
+    for commits in 1.. {
+        let (mut house, wire) = house(by_hand(Parking::Drop));
+        wire.knows(0);
+        let id = house.start("a", "sends", &spec("POST", "unknown,201", r#""settle_ms":1000"#));
+        without_time(&house);
+        house.move_clock_to(house.engine().next_due().unwrap());
+        house.disk.dies_after(commits);
+        without_time(&house);
+        let died = house.disk.is_dead();
+        if died {
+            house.crash();
+            // Time passes only for a request of the reconciler that was lost.
+            house.work_through();
+        }
+        house.disk.revive();
+        assert!(returned(&house.ending(&id)).contains("201"), "death after {commits} commits");
+        nothing_is_left(&house);
+        if !died {
+            break;
+        }
+    }
+}
+
 /// Room for one request serves all, in whatever state they are, and cancels on the way leave no
 /// room taken.
 #[test]
