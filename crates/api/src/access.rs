@@ -13,8 +13,12 @@ use serde::{Deserialize, Serialize};
 pub enum Role {
     /// Start and call functions, and look at executions.
     Call,
-    /// Look at executions, signal, cancel, resolve, release.
+    /// Look at executions, signal, cancel, resolve, release. Make, read and delete vaults.
     Operate,
+    /// Read vaults.
+    Read,
+    /// Read vaults and write to them.
+    Write,
     /// Deploy components.
     Deploy,
     /// Make and revoke API keys, read the audit record, and all the rest.
@@ -23,13 +27,16 @@ pub enum Role {
 
 impl Role {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Call, Self::Operate, Self::Deploy, Self::Admin];
+    pub const ALL: [Self; 6] =
+        [Self::Call, Self::Operate, Self::Read, Self::Write, Self::Deploy, Self::Admin];
 
     /// The word.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Call => "call",
             Self::Operate => "operate",
+            Self::Read => "read",
+            Self::Write => "write",
             Self::Deploy => "deploy",
             Self::Admin => "admin",
         }

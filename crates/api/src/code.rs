@@ -129,8 +129,6 @@ pub enum Code {
     Stopping,
     /// The disk failed and nothing is written any more, or the store is paused.
     StoreStopped,
-    /// The data folder was restored, and it cannot be told whether the request was carried out before.
-    Restored,
     /// A code that this version does not know, from a newer server.
     #[serde(other)]
     #[schemars(skip)]
@@ -148,7 +146,7 @@ struct CodeText {
 
 impl Code {
     /// All codes, by status.
-    pub const ALL: [Self; 53] = [
+    pub const ALL: [Self; 52] = [
         Self::MalformedRequest,
         Self::InvalidInput,
         Self::KeyAndOperationId,
@@ -201,7 +199,6 @@ impl Code {
         Self::OnHold,
         Self::Stopping,
         Self::StoreStopped,
-        Self::Restored,
     ];
 
     const fn about(self) -> CodeText {
@@ -569,13 +566,6 @@ impl Code {
                 retryable: true,
                 title: "The store has stopped",
                 page: include_str!("../../../docs/errors/store-stopped.md"),
-            },
-            Self::Restored => CodeText {
-                text: "restored",
-                status: 503,
-                retryable: true,
-                title: "The data folder was restored from a backup",
-                page: include_str!("../../../docs/errors/restored.md"),
             },
             Self::Unknown => CodeText {
                 text: "unknown",

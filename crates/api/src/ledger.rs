@@ -14,6 +14,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use crate::call::Verdict;
 
@@ -118,6 +119,7 @@ impl fmt::Display for SequenceNumber {
 /// header.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(example = Transact::example())]
 pub struct Transact {
     /// Whose number it is. Left out under a key or an operation id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -141,6 +143,7 @@ pub struct Transact {
 /// Several writes under one number, all or nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(example = TransactBatch::example())]
 pub struct TransactBatch {
     /// Whose number it is.
     pub client_id: Text<ClientId>,
@@ -171,6 +174,7 @@ pub struct Write {
 /// run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(example = TransactRun::example())]
 pub struct TransactRun {
     /// Whose numbers they are.
     pub client_id: Text<ClientId>,
@@ -461,6 +465,32 @@ pub struct StateAt {
     pub state_hash: Text<StateHash>,
 }
 
+/// What the document shows.
+fn example_operations() -> Value {
+    json!([{"add": {"key": "till", "delta": "5", "unit": "EUR", "min": "0"}}])
+}
+
+impl Transact {
+    fn example() -> Value {
+        let operations = example_operations();
+        json!({"client_id": "till-1", "sequence": 1, "attempt": 1, "operations": operations})
+    }
+}
+
+impl TransactBatch {
+    fn example() -> Value {
+        let writes = json!([{ "operations": example_operations() }]);
+        json!({"client_id": "till-2", "sequence": 1, "attempt": 1, "writes": writes})
+    }
+}
+
+impl TransactRun {
+    fn example() -> Value {
+        let transactions = json!([{"sequence": 1, "operations": example_operations()}]);
+        json!({"client_id": "till-3", "attempt": 1, "transactions": transactions})
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -482,6 +512,14 @@ mod tests {
         for wrong in ["-1", "1.0", "1e3", "\"1\"", "null", "[]"] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
+    }
+
+    /// What the document shows can be sent.
+    #[test]
+    fn examples_are_requests() {
+        serde_json::from_str::<Transact>(&Transact::example().to_string()).unwrap();
+        serde_json::from_str::<TransactBatch>(&TransactBatch::example().to_string()).unwrap();
+        serde_json::from_str::<TransactRun>(&TransactRun::example().to_string()).unwrap();
     }
 
     /// no body names an actor, and no field is passed over.

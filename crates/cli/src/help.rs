@@ -5,13 +5,14 @@ use std::fmt::Write as _;
 use clap::Command;
 
 /// Commands by group. A command that is in no group is listed last.
-const GROUPS: [(&str, &[&str]); 6] = [
+const GROUPS: [(&str, &[&str]); 7] = [
     ("Begin", &["demo", "new", "build", "sdk", "run", "serve"]),
     (
         "Use a server",
         &["deploy", "call", "start", "signal", "cancel", "functions", "components", "activate"],
     ),
     ("Look", &["ps", "show", "tree", "journal", "logs"]),
+    ("Keep books", &["vault", "ledger"]),
     ("Decide", &["unresolved", "resolve", "release", "fail"]),
     ("Look after a server", &["context", "token", "audit", "retention", "hold", "store", "bench"]),
     ("Help", &["explain", "completions", "help"]),

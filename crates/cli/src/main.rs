@@ -98,6 +98,12 @@ enum Command {
     Show(remote::views::Show),
     Tree(remote::views::Tree),
     Logs(remote::logs::Logs),
+    /// Make vaults, list them, and delete them
+    #[command(subcommand)]
+    Vault(remote::vaults::Command),
+    /// Commit transactions, read what is in a ledger, and prove it
+    #[command(subcommand)]
+    Ledger(remote::ledger::Command),
     Unresolved(resolve::Unresolved),
     Resolve(resolve::Resolve),
     Journal(journal::Arguments),
@@ -152,6 +158,8 @@ fn main() -> ExitCode {
         Command::Show(command) => command.run(screen, &mut out).map(well),
         Command::Tree(command) => command.run(screen, &mut out).map(well),
         Command::Logs(command) => command.run(screen, &mut out).map(well),
+        Command::Vault(command) => remote::vaults::run(command, screen, &mut out).map(well),
+        Command::Ledger(command) => remote::ledger::run(command, &mut out).map(well),
         Command::Unresolved(command) => command.run(&mut out).map(well),
         Command::Resolve(command) => command.run(&mut out).map(well),
         Command::Journal(command) => journal::run(command, screen, &mut out),

@@ -14,10 +14,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use url::Url;
 
-use crate::backup::Backup;
 use crate::builder::{Builder, Timeouts, is_namespace};
 use crate::call::Function;
 use crate::connect::Connections;
+use crate::download::Backup;
 use crate::error::{BuildError, Error, Invalid};
 use crate::handle::Handle;
 use crate::logs::Logs;
@@ -138,7 +138,7 @@ impl Client {
     /// A copy of everything in the store, as it was at one moment, while the server goes on. For
     /// admins.
     pub async fn backup(&self) -> Result<Backup, Error> {
-        Backup::open(self.clone()).await
+        Backup::open(self).await
     }
 
     /// What is known of an operation of the namespace. [`Error::Expired`]: its record is gone (see
@@ -236,7 +236,7 @@ impl Client {
         }
     }
 
-    async fn read<T: DeserializeOwned>(
+    pub(crate) async fn read<T: DeserializeOwned>(
         &self,
         segments: &[&str],
         query: &[(&'static str, String)],
@@ -253,7 +253,7 @@ impl Client {
         }
     }
 
-    fn pages<P: crate::pages::Page>(
+    pub(crate) fn pages<P: crate::pages::Page>(
         &self,
         segments: &[&str],
         query: Vec<(&'static str, String)>,

@@ -194,12 +194,12 @@ impl Client {
         self.command(request)
     }
 
-    fn command<T>(&self, request: Result<Request, Invalid>) -> Command<T> {
+    pub(crate) fn command<T>(&self, request: Result<Request, Invalid>) -> Command<T> {
         Command { client: self.clone(), request, key: None, answer: PhantomData }
     }
 }
 
-fn body<B: Serialize + ?Sized>(body: &B) -> Result<Vec<u8>, Invalid> {
+pub(crate) fn body<B: Serialize + ?Sized>(body: &B) -> Result<Vec<u8>, Invalid> {
     serde_json::to_vec(body).map_err(|error| Invalid(format!("the body is not JSON: {error}")))
 }
 

@@ -96,6 +96,13 @@ pub enum Identity {
     Operation(OperationId),
     /// An idempotency key.
     Key(String),
+    /// A number in a client's stream of a ledger.
+    Sequence {
+        /// The client.
+        client_id: String,
+        /// The number; of a run, its first.
+        sequence: u64,
+    },
 }
 
 impl Identity {
@@ -110,6 +117,9 @@ impl fmt::Display for Identity {
         match self {
             Self::Operation(id) => write!(f, "operation id {id}"),
             Self::Key(key) => write!(f, "idempotency key {key:?}"),
+            Self::Sequence { client_id, sequence } => {
+                write!(f, "sequence {sequence} of client {client_id:?}")
+            }
         }
     }
 }

@@ -41,6 +41,9 @@
 //! - **Outcomes that a program must tell apart are separate** (V-73): [`CallError`] has a variant
 //!   each for failed, cancelled, Indeterminate, conflict, mismatch, expired, and an answer that
 //!   never came.
+//! - **Transactions of the ledger** are sent under a name in the same way. A [`Sequenced`] writer
+//!   numbers them, and keeps the number in a file: none is applied twice and none is lost, also if the
+//!   program itself crashes.
 //! - **Everything is bounded**: answers, events, attempts, waits.
 //! - **The token stays a secret**: it is in no error, in no `Debug`, follows no redirection, and is
 //!   not sent over plain http to another machine unless the program insists.
@@ -48,29 +51,32 @@
 //! The guide is `docs/guides/client.md`. The crate knows the types of the wire
 //! ([`api`]) and nothing of what is behind the server. It runs on tokio.
 
-mod backup;
 mod builder;
 mod call;
 mod client;
 mod command;
 mod connect;
+mod download;
 mod error;
 mod handle;
 mod id;
+mod ledger;
+mod ledger_watch;
 mod logs;
 mod pages;
 mod reply;
 mod request;
 mod retry;
 mod send;
+mod sequenced;
 mod sse;
 mod watch;
 
-pub use backup::Backup;
 pub use builder::{ANSWER_BYTES_MAX, Builder, Timeouts};
 pub use call::{Function, IfInFlight, Invocation, ToCall, ToStart};
 pub use client::Client;
 pub use command::{Command, IfBreaking};
+pub use download::{Backup, Export};
 pub use error::{
     BuildError, CallError, Cause, Error, FunctionError, InFlight, Invalid, Lost, Malformed,
     StartError,
@@ -78,11 +84,19 @@ pub use error::{
 pub use handle::Handle;
 pub use id::{Identity, NoOperationId, OperationId};
 pub use indelible_api as api;
+pub use ledger::{Ledger, Transaction};
+pub use ledger_watch::LedgerWatch;
 pub use logs::Logs;
 pub use pages::{Filter, Page, Pages, UnresolvedFilter};
 pub use reply::Reply;
 pub use retry::{RETRY_AFTER_MAX, RETRY_HORIZON, Repeat, Retries};
 pub use rustls::pki_types::CertificateDer;
+#[doc(hidden)]
+pub use sequenced::WriterStep;
+pub use sequenced::{
+    IfMissing, OpenSequenced, Operations, RunEnd, Sequenced, SequencedError, StateFileError,
+    StopReason, StreamName, Unfinished,
+};
 pub use watch::{Event, Watch};
 
 /// The guide's examples compile.

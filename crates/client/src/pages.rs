@@ -4,6 +4,7 @@ use std::fmt::Display;
 
 use indelible_api::access::AuditPage;
 use indelible_api::execution::{Events, Executions, State};
+use indelible_api::ledger::{Entities, History, Log, Vaults};
 use indelible_api::unresolved::{UnresolvedPage, UnresolvedState};
 use serde::de::DeserializeOwned;
 
@@ -26,13 +27,16 @@ mod sealed {
 
 macro_rules! page {
     ($page:ty, $cursor:literal) => {
+        page!($page, $cursor, ToString::to_string);
+    };
+    ($page:ty, $cursor:literal, $text:expr) => {
         impl Page for $page {}
 
         impl sealed::Paged for $page {
             const CURSOR: &'static str = $cursor;
 
             fn following(&self) -> Option<String> {
-                self.next.as_ref().map(ToString::to_string)
+                self.next.as_ref().map($text)
             }
         }
     };
@@ -42,6 +46,10 @@ page!(Executions, "cursor");
 page!(UnresolvedPage, "cursor");
 page!(AuditPage, "cursor");
 page!(Events, "from");
+page!(Vaults, "after", |next| next.0.to_string());
+page!(Entities, "after", |next| next.0.to_string());
+page!(History, "before");
+page!(Log, "from");
 
 /// The pages of a list.
 #[derive(Debug)]

@@ -66,6 +66,8 @@ impl Request {
                 }
                 self.text(header::IDEMPOTENCY_KEY, key)?;
             }
+            // It is in the body.
+            Identity::Sequence { .. } => {}
         }
         self.identity = Some(identity);
         self.repeatable = true;

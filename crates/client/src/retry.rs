@@ -80,10 +80,11 @@ impl Retries {
 
 /// Whether an answer is final. A function that returned, failed, was cancelled or is Indeterminate
 /// is over (V-31): the request is not repeated, whatever the document says. Nor is it while the
-/// server is on hold: a person ends that, and no caller should wait for a person unasked.
+/// server is on hold: a person ends that, and no caller should
+/// wait for a person unasked.
 pub(crate) fn is_final(status: StatusCode, problem: Option<&Problem>) -> bool {
     match status {
-        _ if problem.is_some_and(|problem| problem.code == Code::OnHold) => true,
+        _ if problem.is_some_and(|problem| waits_for_a_person(problem.code)) => true,
         StatusCode::REQUEST_TIMEOUT
         | StatusCode::TOO_MANY_REQUESTS
         | StatusCode::BAD_GATEWAY
@@ -95,9 +96,15 @@ pub(crate) fn is_final(status: StatusCode, problem: Option<&Problem>) -> bool {
     }
 }
 
+/// Whether the same request succeeds only once a person has decided: to lift the hold of a server.
+fn waits_for_a_person(code: Code) -> bool {
+    code == Code::OnHold
+}
+
 /// Whether a request with this answer may have had an effect.
 pub(crate) fn may_have_arrived(status: StatusCode, problem: Option<&Problem>) -> bool {
-    let refuses = |problem: &Problem| matches!(problem.code, Code::Busy | Code::OnHold);
+    let refuses =
+        |problem: &Problem| problem.code == Code::Busy || waits_for_a_person(problem.code);
     status.is_server_error() && !problem.is_some_and(refuses)
 }
 
@@ -117,6 +124,19 @@ pub(crate) fn speaks_of_operation(code: Code) -> bool {
             | Code::NoSuchComponent
             | Code::NoSuchFunction
             | Code::InvalidComponent
+            | Code::SequenceGap
+            | Code::SequenceExhausted
+            | Code::SequenceMismatch
+            | Code::StaleAttempt
+            | Code::KeyExists
+            | Code::KeyNotFound
+            | Code::VersionMismatch
+            | Code::ValueMismatch
+            | Code::BelowMin
+            | Code::AboveMax
+            | Code::UnitMismatch
+            | Code::AmountOverflow
+            | Code::ResultTooLarge
     )
 }
 

@@ -82,6 +82,17 @@ pub enum StreamRefusal {
     Mismatch,
 }
 
+impl StreamRefusal {
+    /// Its code.
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Condition(refusal) => refusal.code,
+            Self::Gap(_) => Code::SequenceGap,
+            Self::Mismatch => Code::SequenceMismatch,
+        }
+    }
+}
+
 /// Numbers are missing before the one that came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gap {
@@ -297,11 +308,7 @@ impl Answer {
             Self::Gap(_) => Some(Code::SequenceGap),
             Self::Exhausted => Some(Code::SequenceExhausted),
             Self::Stale(_) => Some(Code::StaleAttempt),
-            Self::RefusedBefore(refused) => Some(match &refused.refusal {
-                StreamRefusal::Condition(refusal) => refusal.code,
-                StreamRefusal::Gap(_) => Code::SequenceGap,
-                StreamRefusal::Mismatch => Code::SequenceMismatch,
-            }),
+            Self::RefusedBefore(refused) => Some(refused.refusal.code()),
         }
     }
 }

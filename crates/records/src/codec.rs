@@ -102,6 +102,38 @@ pub(crate) fn scan<T>(
     })
 }
 
+/// How many rows are read at once of those that can be large.
+const STEP_ROWS: usize = 16;
+
+/// A page of rows that can be large ends with the step that brings it to so many bytes.
+pub(crate) const PAGE_BYTES: usize = 4 << 20;
+
+/// The rows of a scan, decoded, until they have many bytes, and whether more follow. A page has at most
+/// [`PAGE_BYTES`] and what 16 rows have.
+pub(crate) fn scan_large<T>(
+    read: &impl Read,
+    mut scan: Scan,
+    decode: impl Fn(&Bytes, &Bytes) -> Result<T, ReadError>,
+) -> Result<Seen<(Vec<T>, bool)>, ReadError> {
+    let (mut rows, mut bytes, mut left) = (Vec::new(), 0, scan.rows_max);
+    loop {
+        scan.rows_max = left.min(STEP_ROWS);
+        let seen = read.scan(&scan)?;
+        let (position, more) = (seen.position, seen.value.more);
+        let last = seen.value.rows.last().map(|(key, _)| key.clone());
+        left -= seen.value.rows.len();
+        bytes += seen.value.rows.iter().map(|(_, value)| value.len()).sum::<usize>();
+        let page = decoded(read, seen, |page| {
+            page.rows.iter().map(|(key, value)| decode(key, value)).collect::<Result<Vec<_>, _>>()
+        })?;
+        rows.extend(page.value);
+        match last {
+            Some(last) if more && left > 0 && bytes < PAGE_BYTES => scan = scan.after(last),
+            _ => return Ok(Seen { value: (rows, more), position }),
+        }
+    }
+}
+
 /// Parses all of these bytes, which are the key or the body of the row with this key.
 pub(crate) fn parse<T>(
     table: &Table,

@@ -24,6 +24,7 @@ pub(crate) mod index;
 pub mod journals;
 pub(crate) mod keys;
 pub mod labels;
+#[cfg(feature = "store")]
 pub mod ledger;
 #[cfg(feature = "store")]
 pub mod listing;

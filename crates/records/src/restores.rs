@@ -5,7 +5,6 @@
 //! setting `restores`:   {"version":1,"count":…}
 //! ```
 
-use indelible_ledger::RestoreCount;
 use indelible_store::{Batch, Read, ReadError, Seen};
 use serde::{Deserialize, Serialize};
 
@@ -21,8 +20,8 @@ struct Stored {
 }
 
 /// Adds to a batch: the store was restored so often.
-pub fn put(batch: &mut Batch, count: RestoreCount) {
-    let stored = Stored { version: codec::JSON_VERSION, count: count.get() };
+pub fn put(batch: &mut Batch, count: u64) {
+    let stored = Stored { version: codec::JSON_VERSION, count };
     settings::put(batch, NAME, &codec::write_json(&stored));
 }
 
@@ -33,19 +32,18 @@ pub fn raise(
 ) -> Result<indelible_store::Position, Box<dyn std::error::Error>> {
     let before = get(store)?.value;
     let mut batch = Batch::in_slots(indelible_slots::Slot::SERVER);
-    put(&mut batch, RestoreCount::new(before.get() + 1));
+    put(&mut batch, before + 1);
     Ok(store.submit_blocking(batch)?)
 }
 
 /// How often the store was restored.
-pub fn get(read: &impl Read) -> Result<Seen<RestoreCount>, ReadError> {
+pub fn get(read: &impl Read) -> Result<Seen<u64>, ReadError> {
     let seen = settings::read(read, NAME, decode)?;
     Ok(seen.map(Option::unwrap_or_default))
 }
 
-pub(crate) fn decode(body: &[u8]) -> Result<RestoreCount, String> {
-    let Stored { count, .. } = codec::read_json(body)?;
-    Ok(RestoreCount::new(count))
+pub(crate) fn decode(body: &[u8]) -> Result<u64, String> {
+    codec::read_json(body).map(|Stored { count, .. }| count)
 }
 
 #[cfg(test)]
@@ -56,7 +54,7 @@ mod tests {
     #[test]
     fn the_stored_form() {
         let text = r#"{"version":1,"count":7}"#;
-        assert_eq!(decode(text.as_bytes()), Ok(RestoreCount::new(7)));
+        assert_eq!(decode(text.as_bytes()), Ok(7));
         for (from, to) in [("n\":1", "n\":2"), (":7", ":-7"), ("}", ",\"x\":1}")] {
             let wrong = text.replacen(from, to, 1);
             assert_ne!(wrong, text);

@@ -16,8 +16,6 @@ use indelible_api::{Code, Problem, header, problem};
 use serde::Serialize;
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::routes::BackupCutOff;
-
 /// An answer.
 pub(crate) struct Answer {
     status: StatusCode,
@@ -158,6 +156,12 @@ impl AsRef<[u8]> for BudgetedBytes {
     }
 }
 
+/// A body that was cut off after its head was sent: the connection is closed, so that its reader does
+/// not take what came for the whole.
+#[derive(Debug, thiserror::Error)]
+#[error("the response was cut short: {0}")]
+pub(crate) struct CutOff(pub(crate) String);
+
 /// The body of an answer.
 pub(crate) struct Body(Kind);
 
@@ -171,7 +175,7 @@ enum Kind {
 /// the pieces after it. `None` is the end.
 pub(crate) struct Pieces(Pin<Box<dyn Future<Output = Option<Piece>> + Send>>);
 
-type Piece = (Result<Bytes, BackupCutOff>, Option<Pieces>);
+type Piece = (Result<Bytes, CutOff>, Option<Pieces>);
 
 impl Pieces {
     pub(crate) fn new(next: impl Future<Output = Option<Piece>> + Send + 'static) -> Self {
@@ -181,12 +185,12 @@ impl Pieces {
 
 impl http_body::Body for Body {
     type Data = Bytes;
-    type Error = BackupCutOff;
+    type Error = CutOff;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BackupCutOff>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, CutOff>>> {
         match &mut self.0 {
             Kind::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             Kind::Pieces(rest) => {

@@ -4,6 +4,8 @@
 use std::fmt::{Display, Write as _};
 use std::time::Duration;
 
+use indelible_api::call::Verdict;
+use indelible_ledger::Scope;
 use indelible_runtime::{
     BUCKETS_MS, EndReadings, FunctionEnds, LaneReadings, OTHER_FUNCTIONS, OUTCOMES,
 };
@@ -30,6 +32,19 @@ struct RouteMetrics {
     route: &'static str,
 }
 
+/// Transactions that were applied, now or before, and in which kind of scope.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct AppliedLabels {
+    verdict: &'static str,
+    scope: &'static str,
+}
+
+/// Transactions that were not applied, by the code of the answer.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RefusedLabels {
+    code: &'static str,
+}
+
 /// What waits for a person.
 pub(crate) struct Attention {
     /// Open questions, counted up to [`ATTENTION_MAX`].
@@ -49,6 +64,8 @@ pub(crate) struct Metrics {
     requests: Family<RequestLabels, Counter>,
     seconds: Family<RouteMetrics, Histogram>,
     in_flight: Gauge,
+    applied: Family<AppliedLabels, Counter>,
+    refused: Family<RefusedLabels, Counter>,
 }
 
 /// From a tenth of a millisecond to most of a minute: calls take about one sync of the disk.
@@ -66,7 +83,24 @@ impl Metrics {
         registry.register_with_unit("http_request", about, Unit::Seconds, seconds.clone());
         let in_flight = Gauge::default();
         registry.register("http_requests_in_flight", "Requests in progress", in_flight.clone());
-        Self { registry, requests, seconds, in_flight }
+        let applied = Family::<AppliedLabels, Counter>::default();
+        let about = "Transactions of the ledger that were applied, now or before";
+        registry.register("ledger_transactions", about, applied.clone());
+        let refused = Family::<RefusedLabels, Counter>::default();
+        let about = "Transactions of the ledger that were refused";
+        registry.register("ledger_refusals", about, refused.clone());
+        Self { registry, requests, seconds, in_flight, applied, refused }
+    }
+
+    /// A transaction was applied, now or before.
+    pub(crate) fn applied(&self, verdict: Verdict, scope: &Scope) {
+        let scope = if scope.vault.is_some() { "vault" } else { "namespace" };
+        self.applied.get_or_create(&AppliedLabels { verdict: verdict.as_str(), scope }).inc();
+    }
+
+    /// A transaction was not applied.
+    pub(crate) fn refused(&self, code: &'static str) {
+        self.refused.get_or_create(&RefusedLabels { code }).inc();
     }
 
     /// A request has come.

@@ -2,8 +2,11 @@
 //! codes of the API. Of an error of the server itself, the caller learns only that it occurred; the
 //! log has the rest.
 
+use std::fmt::Display;
+
 use indelible_api::{Code, Problem};
 use indelible_runtime::guest::DeployError;
+use indelible_runtime::ledger::LedgerError;
 use indelible_runtime::{CommandRefusal, ControlError, DeployRefused, EngineError, StartRefused};
 use tracing::error;
 
@@ -18,6 +21,12 @@ pub(crate) fn not_found() -> Problem {
 /// because the key may belong to another caller.
 pub(crate) fn damaged() -> Problem {
     Problem::new(Code::Damaged, "the request needs a part of the data folder that is damaged")
+}
+
+/// Something that the server itself got wrong. The caller learns only that.
+pub(crate) fn internal(error: &dyn Display) -> Problem {
+    error!(%error, "request failed");
+    Problem::new(Code::Internal, "an internal error occurred; see the server's log")
 }
 
 /// The store cannot reach its backend. It resumes by itself, and may then carry out this request.
@@ -54,11 +63,34 @@ impl State {
                 }
                 damaged()
             }
-            error => {
-                error!(%error, "request failed");
-                Problem::new(Code::Internal, "an internal error occurred; see the server's log")
-            }
+            error => internal(error),
         }
+    }
+
+    /// Why nothing was written to the ledger, or nothing is shown of it.
+    pub(crate) fn ledger_error(&self, error: &LedgerError) -> Problem {
+        let code = match error {
+            LedgerError::NoVault => Code::NoSuchVault,
+            LedgerError::NoClient | LedgerError::Beyond { .. } => Code::NotFound,
+            LedgerError::OtherIncarnation(_) => Code::OtherIncarnation,
+            LedgerError::NameTaken { .. } => Code::VaultNameTaken,
+            LedgerError::Compacted { .. } => Code::Compacted,
+            LedgerError::Foreign => {
+                self.metrics.refused(Code::ForeignClient.as_str());
+                Code::ForeignClient
+            }
+            LedgerError::Expired => Code::Expired,
+            LedgerError::FromTheFuture => Code::OperationIdFromTheFuture,
+            LedgerError::Retention { .. } => Code::MalformedRequest,
+            LedgerError::Start(refused) => return self.start_refused(refused),
+            LedgerError::Engine(error) => return self.engine_error(error),
+            LedgerError::Malformed(what) => {
+                self.engine.store().damage().note(what);
+                return damaged();
+            }
+            error => return internal(error),
+        };
+        Problem::new(code, error.to_string())
     }
 
     /// Why a function was not started.
@@ -75,6 +107,7 @@ impl State {
             StartRefused::Mismatch => Code::Mismatch,
             StartRefused::KeyAndId => Code::KeyAndOperationId,
             StartRefused::ReservedNamespace => Code::ReservedNamespace,
+            StartRefused::Volatile(_) => Code::MalformedRequest,
             StartRefused::Engine(error) => return self.engine_error(error),
             other => {
                 error!(error = %other, "start was refused");

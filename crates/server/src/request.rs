@@ -5,6 +5,7 @@ use http::{HeaderMap, HeaderName};
 use indelible_api::{Code, Problem, header};
 use indelible_idempotency::{ConsumerNamespace, IdempotencyKey, parse_key};
 use indelible_journal::{Namespace, OperationId, Payload, Timestamp, TraceParent};
+use indelible_ledger::TransactionId;
 use indelible_operations::id;
 use indelible_records::beginning::IdPrefix;
 use indelible_records::labels::{Label, Labels};
@@ -297,6 +298,18 @@ pub(crate) fn operation_id(text: &str) -> Result<OperationId, Problem> {
             _ => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
         });
     if canonical && id::created_at(&id).is_some() { Ok(id) } else { Err(not_one()) }
+}
+
+/// An operation id that can be asked about: a caller's own, or that of an execution which a transaction
+/// started. No caller can take the latter for an operation of its own.
+pub(crate) fn operation_named(text: &str) -> Result<OperationId, Problem> {
+    let started = || {
+        let (transaction, index) = text.strip_prefix("tx:")?.rsplit_once(':')?;
+        let transaction: TransactionId = transaction.parse().ok()?;
+        let id = transaction.operation(index.parse().ok()?);
+        (id.as_str() == text).then_some(id)
+    };
+    started().map_or_else(|| operation_id(text), Ok)
 }
 
 /// The domain's type of a namespace.

@@ -376,7 +376,8 @@ impl Run {
             }
         }
         let mut sum = 0;
-        let entities = ledger::entities(store, incarnation, "", None, 100).map_err(failed)?.value;
+        let (entities, _) =
+            ledger::entities(store, incarnation, "", None, 100).map_err(failed)?.value;
         for (key, entity) in entities {
             ensure!(entity.expires_at.is_none(), "{key} never expired");
             if let Content::Amount(amount) = entity.content {

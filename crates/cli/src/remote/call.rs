@@ -196,6 +196,7 @@ impl Call {
         match identity.clone() {
             Identity::Key(key) => call.idempotency_key(key),
             Identity::Operation(id) => call.operation_id(id),
+            Identity::Sequence { .. } => unreachable!("calls have no sequence"),
         }
     }
 

@@ -162,9 +162,14 @@ impl Contexts {
 
 /// Where the file is: in the user's folder for configuration.
 pub(super) fn file() -> Option<PathBuf> {
+    Some(folder()?.join("contexts.toml"))
+}
+
+/// The user's folder for what commands remember.
+pub(super) fn folder() -> Option<PathBuf> {
     let named = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let folder = named("XDG_CONFIG_HOME").or_else(|| Some(named("HOME")?.join(".config")))?;
-    Some(folder.join("indelible").join("contexts.toml"))
+    Some(folder.join("indelible"))
 }
 
 #[cfg(test)]

@@ -4,7 +4,10 @@ use std::error::Error as StdError;
 use std::fmt;
 
 use indelible_client::api::{Code, Problem};
-use indelible_client::{CallError, Cause, Error, Identity, Lost, Malformed, StartError};
+use indelible_client::{
+    CallError, Cause, Error, Identity, Lost, Malformed, SequencedError, StartError, StateFileError,
+    StopReason,
+};
 
 use super::name::flag;
 use crate::failure::{Exit, Failure};
@@ -141,6 +144,61 @@ impl<Out> Explained for CallError<Out> {
     }
 }
 
+impl Explained for SequencedError {
+    fn explain(self, asked: &ServerRequest) -> Failure {
+        const AGAIN: &str =
+            "run the same command again: it sends the same number, and is applied once";
+        match self {
+            Self::Refused(problem) => refused(&problem, asked),
+            Self::Unsettled(problem) => {
+                let hint = "the transaction may have been applied before; mend the cause, then run the \
+                            same command again";
+                refused(&problem, asked).hint(hint)
+            }
+            Self::Transport(lost) => unanswered(&lost, asked).hint(AGAIN),
+            Self::Malformed(malformed) => misunderstood(&malformed, asked).hint(AGAIN),
+            Self::Invalid(invalid) => unsent(&invalid),
+            Self::FileMissing { .. } => Failure::new(self.to_string()).hint(
+                "find the file; if it is lost, look at what it may have held (`indelible ledger \
+                 client CLIENT`, `indelible ledger log`), then go on with --recover",
+            ),
+            Self::File(error) => {
+                let hint = match &error {
+                    StateFileError::InUse { .. } => "wait for it, or take another client id",
+                    StateFileError::Torn { .. } => {
+                        "remove it, look at what it may have held (`indelible ledger client CLIENT`), \
+                         then go on with --recover"
+                    }
+                    StateFileError::Newer { .. } => "use the version of indelible that wrote it",
+                    StateFileError::OtherKind { .. } | StateFileError::Foreign { .. } => {
+                        "give each client of each vault a file of its own with --state-file"
+                    }
+                    _ => "check its folder, and the disk; nothing was sent",
+                };
+                Failure::new(chain(&error)).hint(hint)
+            }
+            Self::Stopped { reason, .. } => {
+                let hint = match reason {
+                    StopReason::Restored => {
+                        "find out what was lost and whether it is to be done again; then remove the \
+                         state file, and go on with --recover"
+                    }
+                    StopReason::OtherIncarnation => {
+                        "check the vault and the server; for the new vault, use another --state-file"
+                    }
+                    StopReason::NumberTaken => {
+                        "compare `indelible ledger log` with what this client has done; then remove \
+                         the state file, and go on with --recover"
+                    }
+                    _ => "use another client id",
+                };
+                Failure::new(self.to_string()).hint(hint)
+            }
+            error => unknown(&error),
+        }
+    }
+}
+
 /// If the call may have arrived, the hint names its key, under which it takes effect once.
 fn once(failure: Failure, riddle: Option<&Identity>) -> Failure {
     match riddle {
@@ -184,6 +242,16 @@ fn refused(problem: &Problem, asked: &ServerRequest) -> Failure {
                 .to_owned()
         }
         Code::NoSuchFunction => "`indelible functions` lists what can be called".to_owned(),
+        Code::NoSuchVault => {
+            "`indelible vault ls` lists them, `indelible vault create NAME` makes one; choose \
+             another namespace with --namespace"
+                .to_owned()
+        }
+        Code::SequenceGap => {
+            "`indelible ledger client CLIENT` shows the last number; send the next one, with \
+             --attempt one higher"
+                .to_owned()
+        }
         Code::NotFound => {
             "`indelible ps` lists executions; choose another namespace with --namespace".to_owned()
         }
@@ -209,7 +277,9 @@ fn refused(problem: &Problem, asked: &ServerRequest) -> Failure {
         Code::WrongState => "see its state with `indelible show EXECUTION`".to_owned(),
         code => format!("see `indelible explain {code}`"),
     };
-    Failure::new(format!("{} ({code})", problem.detail)).hint(hint)
+    let failed = problem.refusal.as_ref().and_then(|refusal| refusal.operation.as_ref());
+    let failed = failed.map(super::ledger::failed).into_iter().collect();
+    Failure::new(format!("{} ({code})", problem.detail)).list(failed).hint(hint)
 }
 
 fn unanswered(lost: &Lost, asked: &ServerRequest) -> Failure {

@@ -6,6 +6,7 @@
 //! - `target`: which execution is meant. `newest`: what `last` means. `function`: which function. `name`: the key of a call.
 //!   `interrupt`: what Ctrl-C prints.
 //! - `logs`: `indelible logs`.
+//! - `vaults`, `ledger`: `indelible vault` and `indelible ledger`.
 //! - `confirm`: asks before something that cannot be undone. `decision`: the arguments that
 //!   `cancel`, `release` and `fail` share.
 //! - the others: a command each, or two that belong together.
@@ -28,6 +29,7 @@ pub(crate) mod functions;
 pub(crate) mod hold;
 mod interrupt;
 mod labels;
+pub(crate) mod ledger;
 pub(crate) mod logs;
 mod name;
 mod newest;
@@ -37,6 +39,7 @@ mod signature;
 pub(crate) mod start;
 pub(crate) mod stuck;
 mod target;
+pub(crate) mod vaults;
 pub(crate) mod views;
 
 pub(crate) use self::confirm::{Confirmation, confirm};

@@ -6,9 +6,16 @@ use indelible_client::{Identity, OperationId};
 /// The flag that gives the name again, quoted for a shell.
 pub(super) fn flag(identity: &Identity) -> String {
     match identity {
-        Identity::Key(key) => format!("--key '{}'", key.replace('\'', r"'\''")),
+        Identity::Key(key) => format!("--key {}", quoted(key)),
         Identity::Operation(id) => format!("--id {id}"),
+        Identity::Sequence { client_id, sequence } => {
+            format!("--client {} --sequence {sequence}", quoted(client_id))
+        }
     }
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 /// The arguments that name a call.

@@ -64,6 +64,7 @@ impl Start {
         let start = match identity.clone() {
             Identity::Key(key) => start.idempotency_key(key),
             Identity::Operation(id) => start.operation_id(id),
+            Identity::Sequence { .. } => unreachable!("starts have no sequence"),
         };
         let started = remote.wait(async { Interrupts::listen().or(start.into_future()).await });
         let handle = match started {

@@ -3,10 +3,12 @@
 
 mod building;
 mod commands;
+mod ledger;
 mod outcomes;
 mod reading;
 mod refusals;
 mod repeating;
 mod secure;
+mod sequenced;
 mod support;
 mod watching;

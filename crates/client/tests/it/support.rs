@@ -65,7 +65,7 @@ impl Peer {
                 if matches!(act, Act::DropBefore) {
                     continue;
                 }
-                let request = read(&mut stream).await;
+                let request = read(&mut stream).await.expect("a request breaks off");
                 sees.lock().unwrap().push(request);
                 if let Act::Write(bytes) = act {
                     stream.write_all(&bytes).await.unwrap();
@@ -104,15 +104,18 @@ pub(crate) fn quick() -> Retries {
     }
 }
 
-async fn read(stream: &mut TcpStream) -> Seen {
+/// The next request; `None` if it breaks off.
+pub(crate) async fn read(stream: &mut TcpStream) -> Option<Seen> {
     let mut bytes = Vec::new();
     let head = loop {
         if let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
             break end;
         }
         let mut chunk = [0; 4096];
-        let count = stream.read(&mut chunk).await.unwrap();
-        assert!(count > 0, "a request breaks off");
+        let count = stream.read(&mut chunk).await.unwrap_or_default();
+        if count == 0 {
+            return None;
+        }
         bytes.extend_from_slice(&chunk[..count]);
     };
     let mut body = bytes.split_off(head + 4);
@@ -128,11 +131,13 @@ async fn read(stream: &mut TcpStream) -> Seen {
     let length = length.map_or(0, |(_, value)| value.parse().unwrap());
     while body.len() < length {
         let mut chunk = [0; 4096];
-        let count = stream.read(&mut chunk).await.unwrap();
-        assert!(count > 0, "a body breaks off");
+        let count = stream.read(&mut chunk).await.unwrap_or_default();
+        if count == 0 {
+            return None;
+        }
         body.extend_from_slice(&chunk[..count]);
     }
-    Seen { method, target, headers, body: String::from_utf8(body).unwrap() }
+    Some(Seen { method, target, headers, body: String::from_utf8(body).unwrap() })
 }
 
 /// An answer with these lines of header.

@@ -12,13 +12,13 @@ use crate::{operation, value};
 /// An entity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Entity {
+    /// The height of its last change.
+    pub version: u64,
     /// When it is to be deleted; never, if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Text<Timestamp>>,
     /// What it holds.
     pub is: Content,
-    /// The height of its last change.
-    pub version: u64,
 }
 
 impl Entity {
@@ -80,21 +80,21 @@ pub struct Got {
 /// An amount was changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Added {
-    /// How much it is now.
-    pub balance: Quantity,
     /// Its version.
     pub version: u64,
+    /// How much it is now.
+    pub balance: Quantity,
 }
 
 /// Two amounts were changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Transferred {
+    /// The version of both.
+    pub version: u64,
     /// How much is left at `from`.
     pub from_balance: Quantity,
     /// How much there is at `to`.
     pub to_balance: Quantity,
-    /// The version of both.
-    pub version: u64,
 }
 
 /// An execution that was started.

@@ -76,7 +76,7 @@ fn check_scope(read: &impl Read, row: &Bytes, value: &Bytes) -> Result<(), ReadE
     let mut state = LtHash::default();
     let mut after = None;
     loop {
-        let page = entities::entities(read, incarnation, "", after.as_ref(), PAGE)?.value;
+        let (page, _) = entities::entities(read, incarnation, "", after.as_ref(), PAGE)?.value;
         let Some((last, _)) = page.last() else { break };
         after = Some(last.clone());
         page.iter().for_each(|(key, entity)| state.add(key, &entity.summary()));

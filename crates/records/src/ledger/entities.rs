@@ -24,8 +24,17 @@ use crate::{LEDGER_ENTITIES, LEDGER_HISTORY};
 const VALUE: u8 = 1;
 const AMOUNT: u8 = 2;
 
-/// How many rows of the history one page looks at.
-const LOOKED_AT_MAX: usize = 2_000;
+/// How many keys of the history one page looks at.
+const LOOKED_AT_MAX: usize = 1_000;
+
+/// Entities by ascending keys, and whether more follow.
+pub type EntityRows = (Vec<(EntityKey, Entity)>, bool);
+
+/// What an entity was from which height on, and whether more follow.
+pub type VersionRows = (Vec<(Height, Option<Entity>)>, bool);
+
+/// Entities by ascending keys, and the key behind which more may follow.
+pub type EntityRowsAt = (Vec<(EntityKey, Entity)>, Option<EntityKey>);
 
 /// An entity as it is now.
 pub fn entity(
@@ -37,19 +46,20 @@ pub fn entity(
     codec::get(read, LEDGER_ENTITIES, &row, |value| decode_entity(&row, value))
 }
 
-/// Entities whose keys begin with `prefix`, after this key, at most `limit`, by ascending keys.
+/// Entities whose keys begin with `prefix`, after this key, at most `limit`, by ascending keys; and
+/// whether more follow. A page also ends when it has many bytes.
 pub fn entities(
     read: &impl Read,
     incarnation: Incarnation,
     prefix: &str,
     after: Option<&EntityKey>,
     limit: usize,
-) -> Result<Seen<Vec<(EntityKey, Entity)>>, ReadError> {
+) -> Result<Seen<EntityRows>, ReadError> {
     let mut scan = Scan::prefix(LEDGER_ENTITIES, key_of(incarnation, &[prefix.as_bytes()]), limit);
     if let Some(after) = after {
         scan = scan.after(key_of(incarnation, &[after.as_str().as_bytes()]));
     }
-    codec::scan(read, &scan, |row, value| {
+    codec::scan_large(read, scan, |row, value| {
         Ok((read_key(&LEDGER_ENTITIES, row, &row[16..])?, decode_entity(row, value)?))
     })
 }
@@ -89,31 +99,34 @@ pub fn entity_at(
 ) -> Result<Seen<Option<Entity>>, ReadError> {
     let versions =
         history(read, incarnation, key, Some(Height::new(at.get().saturating_add(1))), 1)?;
-    Ok(versions.map(|versions| versions.into_iter().next().and_then(|(_, entity)| entity)))
+    Ok(versions.map(|(versions, _)| versions.into_iter().next().and_then(|(_, entity)| entity)))
 }
 
-/// What an entity was, the latest first, below a height, at most `limit`; `None` where it was deleted.
+/// What an entity was, the latest first, below a height, at most `limit`, `None` where it was deleted;
+/// and whether more follow. A page also ends when it has many bytes.
 pub fn history(
     read: &impl Read,
     incarnation: Incarnation,
     key: &EntityKey,
     below: Option<Height>,
     limit: usize,
-) -> Result<Seen<Vec<(Height, Option<Entity>)>>, ReadError> {
+) -> Result<Seen<VersionRows>, ReadError> {
     let name = key.as_str().as_bytes();
     let mut scan =
         Scan::prefix(LEDGER_HISTORY, key_of(incarnation, &[name, &[0]]), limit).reversed();
     if let Some(below) = below {
         scan.range.1 = Bound::Excluded(history_row(incarnation, name, below));
     }
-    codec::scan(read, &scan, |row, value| {
+    codec::scan_large(read, scan, |row, value| {
         let (_, height, entity) = decode_version(row, value)?;
         Ok((height, entity))
     })
 }
 
 /// A page of entities as they were at a height: those found, and after which key to go on. It may be
-/// shorter than `limit` though more follow, because it looks at a bounded number of versions.
+/// shorter than `limit` though more follow, because it looks at a bounded number of keys and bytes.
+///
+/// A key is looked up by itself: a key that changed a million times costs as much as another.
 pub fn entities_at(
     read: &impl Read,
     incarnation: Incarnation,
@@ -121,51 +134,32 @@ pub fn entities_at(
     at: Height,
     after: Option<&EntityKey>,
     limit: usize,
-) -> Result<Seen<(Vec<(EntityKey, Entity)>, Option<EntityKey>)>, ReadError> {
-    let mut scan =
-        Scan::prefix(LEDGER_HISTORY, key_of(incarnation, &[prefix.as_bytes()]), LOOKED_AT_MAX);
-    if let Some(after) = after {
-        // Behind all versions of that key, and before every longer one: keys have no control
-        // characters.
-        scan = scan.after(key_of(incarnation, &[after.as_str().as_bytes(), &[1]]));
+) -> Result<Seen<EntityRowsAt>, ReadError> {
+    let versions = key_of(incarnation, &[prefix.as_bytes()]);
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    let mut after = after.cloned();
+    let mut looked_at = 0;
+    loop {
+        looked_at += 1;
+        let mut scan = Scan::prefix(LEDGER_HISTORY, versions.clone(), 1);
+        if let Some(after) = &after {
+            // Behind all versions of that key, and before every longer one: keys have no control
+            // characters.
+            scan = scan.after(key_of(incarnation, &[after.as_str().as_bytes(), &[1]]));
+        }
+        let Seen { value: next, position } = codec::scan(read, &scan, decode_version)?;
+        let Some((key, ..)) = next.into_iter().next() else {
+            return Ok(Seen { value: (found, None), position });
+        };
+        let entity = entity_at(read, incarnation, &key, at)?.value;
+        bytes += entity.as_ref().map_or(0, |entity| entity.content.value_bytes());
+        found.extend(entity.map(|entity| (key.clone(), entity)));
+        after = Some(key);
+        let is_full = found.len() == limit || bytes >= codec::PAGE_BYTES;
+        if is_full || looked_at == LOOKED_AT_MAX {
+            return Ok(Seen { value: (found, after), position });
+        }
     }
-    let seen = read.scan(&scan)?;
-    codec::decoded(read, seen, |page| {
-        let mut found: Vec<(EntityKey, Entity)> = Vec::new();
-        let mut current: Option<(EntityKey, Option<Entity>)> = None;
-        for (row, value) in &page.rows {
-            let (key, height, entity) = decode_version(row, value)?;
-            if current.as_ref().is_none_or(|(known, _)| *known != key) {
-                let whole = current.replace((key, None));
-                if let Some((key, Some(entity))) = whole {
-                    found.push((key, entity));
-                }
-                if found.len() == limit {
-                    let next = found.last().map(|(key, _)| key.clone());
-                    return Ok((found, next));
-                }
-            }
-            if let Some((_, latest)) = current.as_mut().filter(|_| height <= at) {
-                *latest = entity;
-            }
-        }
-        let Some((key, latest)) = current else { return Ok((found, None)) };
-        if !page.more {
-            found.extend(latest.map(|entity| (key, entity)));
-            return Ok((found, None));
-        }
-        // The page may have cut the versions of this key: the next one begins with it again. If it
-        // has nothing else, the key has more versions than a page has rows.
-        let before = page.rows.iter().rev().find_map(|(row, value)| {
-            let (other, ..) = decode_version(row, value).ok()?;
-            (other != key).then_some(other)
-        });
-        if before.is_some() {
-            return Ok((found, before));
-        }
-        found.extend(latest.map(|entity| (key.clone(), entity)));
-        Ok((found, Some(key)))
-    })
 }
 
 fn history_row(incarnation: Incarnation, name: &[u8], height: Height) -> Bytes {

@@ -135,8 +135,8 @@ pub fn rows(
 ) -> Result<Seen<Vec<LogEntry>>, ReadError> {
     let mut scan = Scan::prefix(LEDGER_LOG, key_of(incarnation, &[]), limit);
     scan.range.0 = std::ops::Bound::Included(row(incarnation, from));
-    let rows = codec::scan(read, &scan, decode)?;
-    Ok(rows.map(|rows| {
+    let rows = codec::scan_large(read, scan, decode)?;
+    Ok(rows.map(|(rows, _)| {
         let entry = |row| match row {
             LogRow::Entry(entry) => Some(*entry),
             LogRow::Checkpoint(_) => None,

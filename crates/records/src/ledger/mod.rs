@@ -27,7 +27,8 @@ use indelible_ledger::Incarnation;
 use indelible_store::{Batch, Read, ReadError, Scan, Table};
 
 pub use self::entities::{
-    change, entities, entities_at, entity, entity_at, forget_version, history,
+    EntityRows, EntityRowsAt, VersionRows, change, entities, entities_at, entity, entity_at,
+    forget_version, history,
 };
 pub use self::log::{
     Checkpoint, LogEntry, LogRow, checkpoint, delete as delete_log, get as log_entry,

@@ -124,8 +124,7 @@ pub fn sequence(
     sequence: Sequence,
 ) -> Result<Seen<Option<Height>>, ReadError> {
     let row = sequence_row(incarnation, client, sequence);
-    let height = |reader: &mut Reader<'_>| reader.u64().map(Height::new);
-    codec::get(read, LEDGER_ORIGINS, &row, |value| decode(&row, value, height))
+    codec::get(read, LEDGER_ORIGINS, &row, |value| decode(&row, value, read_height))
 }
 
 /// Adds to a batch: what a client's number led to; `None`: that is forgotten.
@@ -212,7 +211,7 @@ pub fn forget_refused(
 pub(super) fn check(row: &Bytes, value: &Bytes) -> Result<(), ReadError> {
     match row.get(16) {
         Some(&STREAM) => decode(row, value, read_stream).map(drop),
-        Some(&SEQUENCE) => decode(row, value, |reader| reader.u64()).map(drop),
+        Some(&SEQUENCE) => decode(row, value, read_height).map(drop),
         Some(&(KEY | OPERATION)) => decode(row, value, read_origin).map(drop),
         Some(&REFUSED_AT) if value.is_empty() => Ok(()),
         _ => Err(codec::damaged(&LEDGER_ORIGINS, row, "it is of unknown kind")),
@@ -243,6 +242,10 @@ fn read_stream(reader: &mut Reader<'_>) -> Result<Stream, Malformed> {
     let last = if reader.bool()? { Some(read_last(reader)?) } else { None };
     let refused = if reader.bool()? { Some(read_refused(reader)?) } else { None };
     Ok(Stream { owner, last, refused })
+}
+
+fn read_height(reader: &mut Reader<'_>) -> Result<Height, Malformed> {
+    reader.u64().map(Height::new)
 }
 
 fn read_sequence(reader: &mut Reader<'_>) -> Result<Sequence, Malformed> {

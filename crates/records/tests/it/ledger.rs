@@ -215,7 +215,7 @@ pub(crate) fn assert_filled(store: &Store, filled: &Filled) {
     assert_eq!(row, Some(ScopeRow::Live(Box::new(filled.live.clone()))));
     let log = ledger::log_entries(store, id, Height::new(1), 100).unwrap().value;
     assert_eq!(log, filled.entries);
-    let entities = ledger::entities(store, id, "", None, 100).unwrap().value;
+    let (entities, _) = ledger::entities(store, id, "", None, 100).unwrap().value;
     assert_eq!(entities, filled.entities.clone().into_iter().collect::<Vec<_>>());
     for (client, stream) in &filled.streams {
         assert_eq!(ledger::stream(store, id, client).unwrap().value.as_ref(), Some(stream));

@@ -42,7 +42,7 @@ impl Engine {
         let actor = actor.unwrap_or_else(|| Person::new("system:engine"));
         match self.ask_vault(scope, Ask::Put(settings, actor)).await? {
             Reply::Put(live, is_new) => {
-                let restores = reads::restores(self.shared())?;
+                let restores = reads::restores(&self.shared().store)?;
                 Ok((reads::state_of(scope, &live, restores), is_new))
             }
             _ => Err(misanswered()),

@@ -142,7 +142,7 @@ impl VaultMachine {
         if self.loaded.is_none() {
             let scope = ledger::scope_of(cx.key)?;
             let row = ledger::scope(&cx.reads, &scope)?.value;
-            let restores = restores::get(&cx.reads)?.value;
+            let restores = RestoreCount::new(restores::get(&cx.reads)?.value);
             self.loaded = Some(Loaded { scope, row, restores, streams: BTreeMap::new() });
         }
         Ok(self.loaded.as_mut().expect("it was just read"))
@@ -591,7 +591,8 @@ impl VaultMachine {
             }
             cut += 1;
         }
-        let mut more = cut == COMPACTED_MAX;
+        // A page can be short: it ends when it has many bytes.
+        let mut more = cut > 0 && next.is_none() && base.height() < live.vault.height();
         if cut > 0 {
             more |= ledger::forget_refused(
                 &cx.reads,

@@ -8,7 +8,7 @@ use indelible_ledger::{
 };
 use indelible_records::ledger::{self, LiveScope, ScopeRow, room_key};
 use indelible_records::restores as restore_rows;
-use indelible_store::{Seen, Snapshot};
+use indelible_store::{Read, Seen, Snapshot};
 
 use super::machine::stored_receipt;
 use super::{
@@ -18,14 +18,13 @@ use super::{
 use crate::EngineError;
 use crate::engine::Engine;
 use crate::reader::Lane;
-use crate::shared::Shared;
 
 /// The most rows of a page.
 pub const LEDGER_PAGE_MAX: usize = 1_000;
 
 /// How often the store was restored.
-pub(super) fn restores(shared: &Shared) -> Result<RestoreCount, LedgerError> {
-    Ok(restore_rows::get(&shared.store)?.value)
+pub(super) fn restores(read: &impl Read) -> Result<RestoreCount, LedgerError> {
+    Ok(RestoreCount::new(restore_rows::get(read)?.value))
 }
 
 /// A scope and its head.
@@ -124,7 +123,7 @@ impl Engine {
         let limit = limit.clamp(1, LEDGER_PAGE_MAX);
         let (namespace, after) = (namespace.clone(), after.cloned());
         self.page(move |snapshot| {
-            let restores = restore_rows::get(snapshot)?.value;
+            let restores = restores(snapshot)?;
             let rows = ledger::vaults(snapshot, &namespace, after.as_ref(), limit)?.value;
             let is_full = rows.len() == limit;
             let next = rows.last().and_then(|(scope, _)| scope.vault.clone());
@@ -140,7 +139,7 @@ impl Engine {
     /// A scope and its head.
     pub async fn vault(&self, scope: &Scope) -> Result<VaultState, LedgerError> {
         self.look(|snapshot| {
-            let restores = restore_rows::get(snapshot)?.value;
+            let restores = restores(snapshot)?;
             let live = live(snapshot, scope)?;
             Ok(live.map_or_else(|| empty(scope, restores), |live| state_of(scope, &live, restores)))
         })
@@ -192,7 +191,7 @@ impl Engine {
         sequence: Option<Sequence>,
     ) -> Result<ClientState, LedgerError> {
         self.look(|snapshot| {
-            let restores = restore_rows::get(snapshot)?.value;
+            let restores = restores(snapshot)?;
             let nothing = ClientState { incarnation: None, restores, stream: None, receipt: None };
             let Some(live) = live(snapshot, scope)? else { return Ok(nothing) };
             let incarnation = live.vault.incarnation();
@@ -253,9 +252,9 @@ impl Engine {
             let (incarnation, height) = (live.vault.incarnation(), height_of(&live, at)?);
             let after = after.as_ref();
             let (entities, next) = if height == live.vault.height() {
-                let page = ledger::entities(snapshot, incarnation, &prefix, after, limit)?.value;
-                let next = page.last().map(|(key, _)| key.clone());
-                let next = next.filter(|_| page.len() == limit);
+                let page = ledger::entities(snapshot, incarnation, &prefix, after, limit)?;
+                let (page, more) = page.value;
+                let next = page.last().map(|(key, _)| key.clone()).filter(|_| more);
                 (page, next)
             } else {
                 ledger::entities_at(snapshot, incarnation, &prefix, height, after, limit)?.value
@@ -281,9 +280,9 @@ impl Engine {
                 return Ok(HistoryPage { height, versions: Vec::new(), next: None });
             };
             let incarnation = live.vault.incarnation();
-            let versions = ledger::history(snapshot, incarnation, &key, before, limit)?.value;
-            let next = versions.last().map(|(height, _)| *height);
-            let next = next.filter(|_| versions.len() == limit);
+            let page = ledger::history(snapshot, incarnation, &key, before, limit)?;
+            let (versions, more) = page.value;
+            let next = versions.last().map(|(height, _)| *height).filter(|_| more);
             Ok(HistoryPage { height: live.vault.height(), versions, next })
         })
         .await

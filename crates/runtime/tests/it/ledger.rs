@@ -632,7 +632,7 @@ fn a_client_learns_of_a_restore() {
     one(write(&house, "wallets", sequenced(1, Some(1), OPENING)));
     let store = house.engine().store();
     let mut batch = Batch::in_slots(Slot::SERVER);
-    restores::put(&mut batch, RestoreCount::new(1));
+    restores::put(&mut batch, 1);
     let position = store.submit_blocking(batch).unwrap();
     store.durable(position).wait().unwrap();
     house.crash();

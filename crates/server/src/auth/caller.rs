@@ -51,6 +51,8 @@ impl Roles {
             Role::Operate => 2,
             Role::Deploy => 4,
             Role::Admin => 8,
+            Role::Read => 16,
+            Role::Write => 32,
         }
     }
 }

@@ -12,7 +12,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 use tracing::{error, warn};
 
-use crate::answer::{Answer, Pieces};
+use crate::answer::{Answer, CutOff, Pieces};
 use crate::auth::audited;
 use crate::request::ApiRequest;
 use crate::state::State;
@@ -44,11 +44,6 @@ pub(super) async fn backup(state: Arc<State>, asked: ApiRequest) -> Result<Answe
     Ok(Answer::pieces(KIND, Box::new(reader).pieces()))
 }
 
-/// A backup that was cut off: the bytes that were sent are no backup.
-#[derive(Debug, thiserror::Error)]
-#[error("the backup was cut short: {0}")]
-pub(crate) struct BackupCutOff(String);
-
 struct Reader {
     state: Arc<State>,
     writer: Writer,
@@ -76,7 +71,7 @@ impl Reader {
                 Ok((reader, Err(error))) => Some((Err(reader.cut(&error.to_string())), None)),
                 Err(error) => {
                     error!(%error, "backup panicked");
-                    Some((Err(BackupCutOff(error.to_string())), None))
+                    Some((Err(CutOff(error.to_string())), None))
                 }
             }
         })
@@ -97,8 +92,8 @@ impl Reader {
     }
 
     /// The log says why, and the client finds no end.
-    fn cut(&self, why: &str) -> BackupCutOff {
+    fn cut(&self, why: &str) -> CutOff {
         warn!(error = why, "backup was cut off");
-        BackupCutOff(why.to_owned())
+        CutOff(why.to_owned())
     }
 }

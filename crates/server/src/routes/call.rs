@@ -12,7 +12,7 @@ use indelible_runtime::{OperationView, Start, StartedExecution, Submission, Verd
 
 use crate::answer::Answer;
 use crate::refusal::not_found;
-use crate::request::{ApiRequest, domain, operation_id};
+use crate::request::{ApiRequest, domain, operation_named};
 use crate::state::State;
 use crate::wire;
 
@@ -118,7 +118,7 @@ pub(super) async fn outcome(state: Arc<State>, asked: ApiRequest) -> Result<Answ
 /// The execution that an operation led to.
 pub(super) async fn operation(state: Arc<State>, asked: ApiRequest) -> Result<Answer, Problem> {
     let namespace = asked.namespace()?;
-    let id = operation_id(asked.param("operation"))?;
+    let id = operation_named(asked.param("operation"))?;
     let known = known(&state, &namespace, &id).await?;
     Ok(Answer::ok(&Operation {
         operation_id: id.to_string(),
@@ -136,7 +136,7 @@ pub(super) async fn operation_outcome(
 ) -> Result<Answer, Problem> {
     let _waiter = state.waiter()?;
     let namespace = asked.namespace()?;
-    let id = operation_id(asked.param("operation"))?;
+    let id = operation_named(asked.param("operation"))?;
     let execution = known(&state, &namespace, &id).await?.execution_id;
     let of = domain(&namespace);
     let ended = tokio::select! {

@@ -27,7 +27,7 @@ use crate::state::State;
 
 /// How often a stream without events sends a comment: proxies close silent connections, and a
 /// client that has gone is noticed.
-const ALIVE: Duration = Duration::from_secs(15);
+pub(super) const ALIVE: Duration = Duration::from_secs(15);
 
 /// Events are read and sent in pieces of about this size, which bounds the memory that a client
 /// holds that does not read.

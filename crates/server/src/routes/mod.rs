@@ -7,6 +7,7 @@
 //! - `access`: API keys and the audit record. `backup`: a copy of everything.
 //!   `retention`: the clock by which things are deleted. `hold`: a server that lets nothing go on.
 //!   `health`: whether the server is well.
+//! - `ledger`: transactions, and what is read of vaults.
 //! - `table`: which there are. `openapi`: the document.
 
 mod access;
@@ -18,6 +19,7 @@ mod events;
 mod execution;
 mod health;
 mod hold;
+mod ledger;
 mod logs;
 pub(crate) mod openapi;
 mod retention;
@@ -31,7 +33,6 @@ use http::Method;
 use indelible_api::access::Role;
 use indelible_api::{Code, Problem};
 
-pub(crate) use self::backup::BackupCutOff;
 pub use self::table::ROUTES;
 pub(crate) use self::table::{LIMIT, WAIT_SECONDS};
 use crate::answer::Answer;
@@ -148,6 +149,8 @@ pub enum ResponseBody {
     Document,
     /// Events as they happen.
     Events,
+    /// A line of JSON for each thing.
+    Lines,
     /// Plain text.
     Text,
     /// Bytes.

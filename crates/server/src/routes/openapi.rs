@@ -118,9 +118,15 @@ fn about(name: &str) -> &'static str {
         "component" => "The name of a component.",
         "function" => "The name of one of its functions.",
         "execution" => "The id of an execution: whole, or its first digits if no other begins so.",
-        "operation" => "The id of an operation: a UUIDv7.",
+        "operation" => {
+            "The id of an operation: a UUIDv7, or `tx:TRANSACTION:INDEX` of what a transaction started."
+        }
         "signal" => "The name of a signal.",
         "promise" => "The id of a promise: whole, or with the first digits of its root.",
+        "vault" => "The name of a vault.",
+        "client" => "The id of a client of the ledger.",
+        "key" => "The key of an entity; a slash in it is sent as %2F.",
+        "height" => "The height of a transaction.",
         _ => "The id of an API key.",
     }
 }
@@ -132,7 +138,14 @@ fn path_schema(name: &str) -> Value {
             let pattern = format!("^{digits}(\\.(0|[1-9][0-9]{{0,8}}))*$");
             json!({ "type": "string", "pattern": pattern })
         }
-        "operation" => form(Form::Uuid),
+        "operation" => {
+            let hex = "[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}";
+            let pattern = format!("^({hex}|tx:{hex}:(0|[1-9][0-9]{{0,3}}))$");
+            json!({ "type": "string", "pattern": pattern })
+        }
+        "vault" => json!({ "type": "string", "pattern": "^[a-z0-9_-]{1,64}$" }),
+        "key" => json!({ "type": "string", "minLength": 1, "maxLength": 1024 }),
+        "height" => form(Form::Number(1, u64::MAX)),
         "token" => json!({ "type": "string", "pattern": "^[0-9a-f]{16}$" }),
         _ => json!({ "type": "string", "minLength": 1, "maxLength": 255 }),
     }
@@ -212,6 +225,9 @@ fn responses(route: &Route, generator: &mut SchemaGenerator, problem: &Value) ->
             ResponseBody::Bytes => Some(json!({
                 "application/octet-stream": { "schema": { "type": "string", "format": "binary" } }
             })),
+            ResponseBody::Lines => {
+                Some(json!({ "application/jsonl": { "schema": { "type": "string" } } }))
+            }
             ResponseBody::Text => Some(json!({
                 "application/openmetrics-text": { "schema": { "type": "string" } }
             })),

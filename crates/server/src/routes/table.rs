@@ -1,4 +1,4 @@
-//! Which paths there are.
+//! Which paths there are. Those of the ledger are in `ledger`.
 
 use http::Method;
 use indelible_api::access::{AuditPage, CreatedToken, NewToken, Role, Token, Tokens, WhoAmI};
@@ -13,6 +13,14 @@ use indelible_api::log::Logs;
 use indelible_api::unresolved::{Resolve, UnresolvedDetail, UnresolvedPage};
 use indelible_api::{Code, header};
 use schemars::{JsonSchema, SchemaGenerator};
+
+macro_rules! does {
+    ($handler:path) => {
+        |state, asked| Box::pin($handler(state, asked))
+    };
+}
+
+mod ledger;
 
 use super::{Body, Form, Handler, Parameter, RequiredAccess, ResponseBody, Route};
 use super::{
@@ -144,12 +152,6 @@ const CALLS: &[Code] = &[
 ];
 const CONTROLS: &[Code] =
     &[Code::NotFound, Code::WrongState, Code::Mismatch, Code::ReservedNamespace, Code::OnHold];
-
-macro_rules! does {
-    ($handler:path) => {
-        |state, asked| Box::pin($handler(state, asked))
-    };
-}
 
 const fn get(path: &'static str, name: &'static str, handler: Handler) -> Route {
     Route::new(Method::GET, path, name, handler)
@@ -435,6 +437,36 @@ pub static ROUTES: &[Route] = &[
         .about("Functions that can be called")
         .needs(RequiredAccess::Credential)
         .answers(&[(200, json::<Functions>())]),
+    ledger::vaults(),
+    ledger::put_vault(),
+    ledger::vault(),
+    ledger::delete_vault(),
+    ledger::transact("/v1/vaults/{vault}/transactions", "vaultTransact"),
+    ledger::batch("/v1/vaults/{vault}/batches", "vaultBatch"),
+    ledger::run("/v1/vaults/{vault}/runs", "vaultRun"),
+    ledger::client("/v1/vaults/{vault}/clients/{client}", "vaultClient"),
+    ledger::hand_over("/v1/vaults/{vault}/clients/{client}/owner", "vaultHandOver"),
+    ledger::entities("/v1/vaults/{vault}/entities", "vaultEntities"),
+    ledger::entity("/v1/vaults/{vault}/entities/{key}", "vaultEntity"),
+    ledger::history("/v1/vaults/{vault}/entities/{key}/history", "vaultHistory"),
+    ledger::log("/v1/vaults/{vault}/transactions", "vaultTransactions"),
+    ledger::transaction("/v1/vaults/{vault}/transactions/{height}", "vaultTransaction"),
+    ledger::state("/v1/vaults/{vault}/state", "vaultState"),
+    ledger::export("/v1/vaults/{vault}/export", "vaultExport"),
+    ledger::events("/v1/vaults/{vault}/events", "vaultEvents"),
+    ledger::transact("/v1/ledger/transactions", "ledgerTransact"),
+    ledger::batch("/v1/ledger/batches", "ledgerBatch"),
+    ledger::run("/v1/ledger/runs", "ledgerRun"),
+    ledger::client("/v1/ledger/clients/{client}", "ledgerClient"),
+    ledger::hand_over("/v1/ledger/clients/{client}/owner", "ledgerHandOver"),
+    ledger::entities("/v1/ledger/entities", "ledgerEntities"),
+    ledger::entity("/v1/ledger/entities/{key}", "ledgerEntity"),
+    ledger::history("/v1/ledger/entities/{key}/history", "ledgerHistory"),
+    ledger::log("/v1/ledger/transactions", "ledgerTransactions"),
+    ledger::transaction("/v1/ledger/transactions/{height}", "ledgerTransaction"),
+    ledger::state("/v1/ledger/state", "ledgerState"),
+    ledger::export("/v1/ledger/export", "ledgerExport"),
+    ledger::events("/v1/ledger/events", "ledgerEvents"),
     get("/v1/tokens", "listTokens", does!(access::list))
         .about("API keys, without their secrets")
         .needs(ADMIN)

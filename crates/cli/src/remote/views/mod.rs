@@ -18,7 +18,7 @@ mod silence;
 mod state;
 mod steps;
 mod story;
-mod time;
+pub(super) mod time;
 mod tree;
 mod waits;
 

@@ -65,6 +65,7 @@ guides! {
     signals = "docs/guides/signals.md",
     sagas = "docs/guides/sagas.md",
     effects = "docs/guides/effects.md",
+    ledger = "docs/guides/ledger.md",
     testing_functions = "docs/guides/testing-functions.md",
     http_api = "docs/guides/http-api.md",
     configuration = "docs/guides/configuration.md",

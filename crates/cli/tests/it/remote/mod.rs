@@ -11,6 +11,7 @@ mod held;
 mod hold;
 mod input;
 pub(crate) mod kit;
+mod ledger;
 mod refused;
 mod retention;
 #[cfg(target_os = "linux")]

@@ -113,6 +113,13 @@ fn each_metric_is_documented() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path(), &[]);
     assert_eq!(server.get("/v1/ready").status, 200, "one request was answered");
+    // A transaction that is applied, and one that is refused: counters begin with the first.
+    for (key, body) in [
+        ("applied", r#"{"operations":[{"add":{"key":"a","delta":1,"unit":"x"}}]}"#),
+        ("refused", r#"{"operations":[{"check":{"key":"none","condition":"present"}}]}"#),
+    ] {
+        server.post("/v1/ledger/transactions", &[("idempotency-key", key)], body);
+    }
     let text = metrics(&server);
     let is: BTreeSet<&str> = names(&text, "# TYPE indelible_").collect();
     let rows = DOCUMENT.split("## What to watch").next().unwrap();

@@ -7,6 +7,7 @@ mod edges;
 mod finding;
 mod fixture;
 mod folder;
+mod ledger;
 mod logs;
 mod metrics;
 mod readers;

@@ -68,7 +68,8 @@ impl Target {
         let path = path.replace("{execution}", &self.over).replace("{signal}", "go");
         let path = path.replace("{promise}", &format!("{}.1", self.over));
         let path = path.replace("{operation}", "0190163d-8694-739b-aea5-966c26f8ad91");
-        path.replace("{token}", "0123456789abcdef")
+        let path = path.replace("{vault}", "till").replace("{client}", "c").replace("{key}", "a");
+        path.replace("{height}", "1").replace("{token}", "0123456789abcdef")
     }
 
     /// All of them, one after the other; what is wrong is told at the end.

@@ -34,6 +34,8 @@ struct Row(&'static str, &'static str, RequiredAccess, Of, Body<'static>, u16);
 const SEE: RequiredAccess = RequiredAccess::Role(&[Role::Call, Role::Operate]);
 const CALL: RequiredAccess = RequiredAccess::Role(&[Role::Call]);
 const OPERATE: RequiredAccess = RequiredAccess::Role(&[Role::Operate]);
+const READ: RequiredAccess = RequiredAccess::Role(&[Role::Read, Role::Write, Role::Operate]);
+const WRITE: RequiredAccess = RequiredAccess::Role(&[Role::Write]);
 const DEPLOY: RequiredAccess = RequiredAccess::Role(&[Role::Deploy]);
 const ADMIN: RequiredAccess = RequiredAccess::Role(&[Role::Admin]);
 const ANY: RequiredAccess = RequiredAccess::Credential;
@@ -74,6 +76,43 @@ const ROWS: &[Row] = &[
     // The body makes no sense.
     Row("POST", "/v1/components/{component}/activate", DEPLOY, Of::Component, EMPTY, 400),
     Row("GET", "/v1/functions", ANY, Of::Nobody, None, 200),
+    Row("GET", "/v1/vaults", READ, Of::Namespace, None, 200),
+    Row("PUT", "/v1/vaults/{vault}", OPERATE, Of::Namespace, EMPTY, 200),
+    Row("GET", "/v1/vaults/{vault}", READ, Of::Namespace, None, 200),
+    // Meant for another incarnation: nothing is deleted.
+    Row("DELETE", "/v1/vaults/{vault}", OPERATE, Of::Namespace, None, 409),
+    // The body makes no sense.
+    Row("POST", "/v1/vaults/{vault}/transactions", WRITE, Of::Namespace, EMPTY, 400),
+    Row("POST", "/v1/vaults/{vault}/batches", WRITE, Of::Namespace, EMPTY, 400),
+    Row("POST", "/v1/vaults/{vault}/runs", WRITE, Of::Namespace, EMPTY, 400),
+    Row("GET", "/v1/vaults/{vault}/clients/{client}", READ, Of::Namespace, None, 200),
+    // The body makes no sense.
+    Row("PUT", "/v1/vaults/{vault}/clients/{client}/owner", OPERATE, Of::Namespace, EMPTY, 400),
+    Row("GET", "/v1/vaults/{vault}/entities", READ, Of::Namespace, None, 200),
+    Row("GET", "/v1/vaults/{vault}/entities/{key}", READ, Of::Namespace, None, 200),
+    Row("GET", "/v1/vaults/{vault}/entities/{key}/history", READ, Of::Namespace, None, 200),
+    Row("GET", "/v1/vaults/{vault}/transactions", READ, Of::Namespace, None, 200),
+    Row("GET", "/v1/vaults/{vault}/transactions/{height}", READ, Of::Namespace, None, 200),
+    Row("GET", "/v1/vaults/{vault}/state", READ, Of::Namespace, None, 200),
+    Row("GET", "/v1/vaults/{vault}/export", READ, Of::Namespace, None, 200),
+    // Meant for another incarnation: there is no stream without an end.
+    Row("GET", "/v1/vaults/{vault}/events", READ, Of::Namespace, None, 409),
+    // The body makes no sense.
+    Row("POST", "/v1/ledger/transactions", WRITE, Of::Namespace, EMPTY, 400),
+    Row("POST", "/v1/ledger/batches", WRITE, Of::Namespace, EMPTY, 400),
+    Row("POST", "/v1/ledger/runs", WRITE, Of::Namespace, EMPTY, 400),
+    Row("GET", "/v1/ledger/clients/{client}", READ, Of::Namespace, None, 200),
+    // The body makes no sense.
+    Row("PUT", "/v1/ledger/clients/{client}/owner", OPERATE, Of::Namespace, EMPTY, 400),
+    Row("GET", "/v1/ledger/entities", READ, Of::Namespace, None, 200),
+    Row("GET", "/v1/ledger/entities/{key}", READ, Of::Namespace, None, 200),
+    Row("GET", "/v1/ledger/entities/{key}/history", READ, Of::Namespace, None, 200),
+    Row("GET", "/v1/ledger/transactions", READ, Of::Namespace, None, 200),
+    Row("GET", "/v1/ledger/transactions/{height}", READ, Of::Namespace, None, 200),
+    Row("GET", "/v1/ledger/state", READ, Of::Namespace, None, 200),
+    Row("GET", "/v1/ledger/export", READ, Of::Namespace, None, 200),
+    // Meant for another incarnation: there is no stream without an end.
+    Row("GET", "/v1/ledger/events", READ, Of::Namespace, None, 409),
     Row("GET", "/v1/tokens", ADMIN, Of::Nobody, None, 200),
     Row("POST", "/v1/tokens", ADMIN, Of::Nobody, NEW, 201),
     Row("DELETE", "/v1/tokens/{token}", ADMIN, Of::Token, None, 200),
@@ -153,14 +192,22 @@ impl World<'_> {
             ("{execution}", &execution),
             ("{promise}", &promise),
             ("{token}", &token),
+            ("{vault}", "till"),
+            ("{client}", "till"),
+            ("{key}", "a"),
+            ("{height}", "1"),
         ];
         let path = names.iter().fold((*path).to_owned(), |path, (name, to)| path.replace(name, to));
-        match (of, whose) {
+        let path = match (of, whose) {
             (Of::Operation, _) | (Of::Namespace, Whose::Own) => format!("{path}?namespace=alpha"),
             (Of::Namespace, Whose::Foreign) => format!("{path}?namespace=beta"),
             (Of::Namespace, Whose::Missing) => format!("{path}?namespace=gamma"),
             _ => path,
-        }
+        };
+        // Meant for another incarnation than there is.
+        let of_none = "&incarnation=00000000-0000-0000-0000-000000000000";
+        let is_pinned = row.5 == 409 && *of == Of::Namespace;
+        if is_pinned { path + of_none } else { path }
     }
 }
 
@@ -208,6 +255,8 @@ fn who_may_do_what() {
     let admin = key(data, "the-admin", &whole("admin"));
     let call = key(data, "the-caller", &alpha("call"));
     let operate = key(data, "the-operator", &alpha("operate"));
+    let read = key(data, "the-reader", &alpha("read"));
+    let write = key(data, "the-writer", &alpha("write"));
     let deploy = key(data, "the-deployer", &whole("deploy"));
     let revoked = key(data, "the-revoked", &whole("admin"));
     let spare = key(data, "the-spare", &alpha("call"));
@@ -219,13 +268,22 @@ fn who_may_do_what() {
         let made = try_key(data, "the-expired", &["--role", "admin", "--expires-at", &soon]);
         made.inspect_err(|said| assert!(said.contains("must be in the future"), "{said}")).ok()
     });
-    let keys = [&admin, &call, &operate, &deploy, &revoked, &spare, &expired];
+    let keys = [&admin, &call, &operate, &read, &write, &deploy, &revoked, &spare, &expired];
     let mut secrets = keys.map(|key| key.secret.clone()).to_vec();
 
     let server = Running::start(data, &["--keys"]);
     let by = Some(admin.secret.as_str());
     server.deploy(by);
     let over = |namespace| server.begin(by, "echo", namespace, "1");
+    for namespace in ["alpha", "beta", "gamma"] {
+        let vault = format!("/v1/vaults/till?namespace={namespace}");
+        assert_eq!(server.ask("PUT", &vault, by, json("{}")).status, 201);
+        let body = r#"{"client_id":"c","sequence":1,"operations":[{"get":{"key":"a"}}]}"#;
+        for scope in ["vaults/till", "ledger"] {
+            let path = format!("/v1/{scope}/transactions?namespace={namespace}");
+            assert_eq!(server.ask("POST", &path, by, json(body)).status, 200);
+        }
+    }
     let world = World {
         server: &server,
         admin: &admin,
@@ -254,6 +312,8 @@ fn who_may_do_what() {
     let askers = [
         asker("call", Some(&call.secret), Some(Role::Call), false),
         asker("operate", Some(&operate.secret), Some(Role::Operate), false),
+        asker("read", Some(&read.secret), Some(Role::Read), false),
+        asker("write", Some(&write.secret), Some(Role::Write), false),
         asker("deploy", Some(&deploy.secret), Some(Role::Deploy), true),
         asker("admin", Some(&admin.secret), Some(Role::Admin), true),
         asker("nobody", None, None, false),
@@ -322,7 +382,7 @@ fn who_may_do_what() {
         assert!(known.iter().any(|known| entry["actor"] == *known), "{entry}");
     }
 
-    assert!(secrets.len() > 7);
+    assert!(secrets.len() > 9);
     nowhere(&secrets, server, data);
 }
 

@@ -1,7 +1,8 @@
 //! A server that is killed and started again, and callers who ask the next one.
 
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::net::TcpStream;
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -41,7 +42,7 @@ impl House {
     pub fn start(&mut self) {
         let arguments: Vec<_> = self.arguments.iter().map(String::as_str).collect();
         let address = self.port.address().to_string();
-        let server = Server::start_on(&address, &self.folder.path().join("data"), &arguments);
+        let server = Server::start_on(&address, &self.data(), &arguments);
         self.place.started(&server.address);
         self.server = Some(server);
     }
@@ -55,6 +56,11 @@ impl House {
     pub fn crash(&mut self) {
         self.kill();
         self.start();
+    }
+
+    /// The data folder of the servers.
+    pub fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
     }
 
     /// Asks the process to end.
@@ -83,18 +89,7 @@ impl House {
 
     /// A call whose caller does not read, and goes when the connection is dropped.
     pub fn leave(&self, path: &str, headers: &[(&str, &str)], body: &str) -> TcpStream {
-        let (_, address) = self.place.now();
-        let mut stream = TcpStream::connect(&address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let length = body.len();
-        let mut text = format!("POST {path} HTTP/1.1\r\nhost: {address}\r\n");
-        text.push_str(&format!("content-type: application/json\r\ncontent-length: {length}\r\n"));
-        for (name, value) in headers {
-            text.push_str(&format!("{name}: {value}\r\n"));
-        }
-        text.push_str(&format!("\r\n{body}"));
-        stream.write_all(text.as_bytes()).unwrap();
-        stream
+        self.place.leave(path, headers, body).unwrap()
     }
 }
 
@@ -136,6 +131,23 @@ impl Place {
                 Err(_) => self.after(life),
             }
         }
+    }
+
+    /// A call whose caller does not read, and goes when the connection is dropped. Err: it is unknown
+    /// whether the request arrived.
+    pub fn leave(&self, path: &str, headers: &[(&str, &str)], body: &str) -> io::Result<TcpStream> {
+        let (_, address) = self.now();
+        let mut stream = TcpStream::connect(&address)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let length = body.len();
+        let mut text = format!("POST {path} HTTP/1.1\r\nhost: {address}\r\n");
+        text.push_str(&format!("content-type: application/json\r\ncontent-length: {length}\r\n"));
+        for (name, value) in headers {
+            text.push_str(&format!("{name}: {value}\r\n"));
+        }
+        text.push_str(&format!("\r\n{body}"));
+        stream.write_all(text.as_bytes())?;
+        Ok(stream)
     }
 
     /// A call with JSON.

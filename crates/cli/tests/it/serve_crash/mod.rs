@@ -4,6 +4,7 @@
 //! - `kit`: the server in its many lives, and callers who find it. `sse`: a reader of events.
 //! - `duplicates`: keys. `operations`: operation ids. `commands`: keys of everything but calls.
 //! - `shown`: nothing that was shown is taken back. `stop`: stop signals, and callers who go.
+//! - `ledger`: vaults that many clients write to.
 #![cfg(target_os = "linux")]
 #![allow(unreachable_pub, reason = "modules of one test binary")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
@@ -12,6 +13,7 @@
 mod commands;
 mod duplicates;
 pub(crate) mod kit;
+mod ledger;
 mod operations;
 mod shown;
 mod sse;
