@@ -15,6 +15,7 @@ use indelible_journal::{Attempt, JournalKey, PromiseId, RootHash, Timestamp};
 use indelible_store::{Batch, Position, Read, ReadError, Scan, Seen, Table, prefix_range};
 use serde::{Deserialize, Serialize};
 
+#[cfg(feature = "store")]
 use super::beginning::IdPrefix;
 use super::{DOUBTS, DOUBTS_BY_TIME, codec, keys};
 
@@ -316,6 +317,7 @@ pub fn of_promise(
 
 /// The trees whose id has this prefix and that have doubts, each by its first doubt: at most
 /// `limit`. The trees themselves may be deleted.
+#[cfg(feature = "store")]
 pub fn trees(
     read: &impl Read,
     prefix: &IdPrefix,

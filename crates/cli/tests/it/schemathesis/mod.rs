@@ -22,17 +22,10 @@ const CONFIG: &str = include_str!("schemathesis.toml");
 /// What schemathesis cannot know of the server.
 const HOOKS: &str = include_str!("hooks.py");
 
-/// Operations that never succeed here: no execution is stuck, nothing is unknown, no generated request
-/// names the present time, and streams without an end are not begun.
-const NEVER_DONE: [&str; 7] = [
-    "release",
-    "fail",
-    "getUnresolved",
-    "resolve",
-    "confirmRetentionClock",
-    "vaultEvents",
-    "ledgerEvents",
-];
+/// Operations that need not succeed here: no execution is stuck, nothing is unknown, hardly a generated
+/// request names the present time, and streams without an end are not begun.
+const SELDOM_DONE: [&str; 6] =
+    ["release", "fail", "getUnresolved", "resolve", "confirmRetentionClock", "ledgerEvents"];
 
 /// A run takes half a minute, and two or three times as long beside other tests. What takes longer than
 /// this hangs.
@@ -82,14 +75,18 @@ fn every_answer_is_in_the_document() {
     assert!(went_well, "{said}");
 
     let statuses = statuses(&served.json(), &sent);
-    let mut not_done = BTreeSet::new();
+    let mut succeeded = BTreeMap::new();
     for (operation, statuses) in &statuses {
         assert!(!statuses.is_empty(), "no request went to {operation}: {said}");
-        if !statuses.iter().any(|status| (200..300).contains(status)) {
-            not_done.insert(operation.as_str());
-        }
+        let done = statuses.iter().any(|status| (200..300).contains(status));
+        // What vaults have, the ledger of a namespace has too: one handler serves both.
+        let name = operation.strip_prefix("vault").map(|name| format!("ledger{name}"));
+        let name = name.unwrap_or_else(|| operation.clone());
+        *succeeded.entry(name).or_insert(false) |= done;
     }
-    assert_eq!(not_done, BTreeSet::from(NEVER_DONE), "{statuses:?}\n{said}");
+    let undone = succeeded.into_iter().filter(|(_, done)| !done).map(|(name, _)| name);
+    let undone: Vec<_> = undone.filter(|name| !SELDOM_DONE.contains(&name.as_str())).collect();
+    assert_eq!(undone, [""; 0], "{statuses:?}\n{said}");
 }
 
 fn text(value: &Value) -> String {
