@@ -8,7 +8,7 @@
 //!
 //! 1. The door reads a body into [`Operation`]s and makes a [`Request`] of them. That checks every
 //!    bound of [`Limits`], and hashes the request. A [`Run`] gives it its number.
-//! 2. [`write`] judges the numbers against the client's [`Stream`], and applies to the [`Vault`] what
+//! 2. [`write()`] judges the numbers against the client's [`Stream`], and applies to the [`Vault`] what
 //!    is next. It changes both in memory, and returns [`Written`]: an [`Answer`] for each request
 //!    that was reached, and an [`Applied`] for each transaction.
 //! 3. The caller stores, in one commit: the vault, the stream if
@@ -20,7 +20,7 @@
 //! decides ([`OriginRecord::judge`]), and [`Vault::apply`] applies it.
 //!
 //! What is stored is read through [`Reads`]. A reader of one commit sees what earlier transactions
-//! of the same commit changed through a [`Layer`]; [`write`] brings its own.
+//! of the same commit changed through a [`Layer`]; [`write()`] brings its own.
 //!
 //! # Proof
 //!

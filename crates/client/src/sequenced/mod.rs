@@ -1,7 +1,7 @@
 //! A writer that keeps its number in a file, so that none of its transactions is applied twice and
 //! none is lost, whatever crashes: the program, the server, or what is between them.
 //!
-//! - [`state`]: what the file says. [`file`]: how it is locked and replaced. Both are described in
+//! - [`state`]: what the file says. [`mod@file`]: how it is locked and replaced. Both are described in
 //!   `docs/formats/ledger-client.md`.
 //! - [`decide`]: what to do after an answer. Pure.
 //! - `open`: how a writer begins. `error`: why one does not go on.
