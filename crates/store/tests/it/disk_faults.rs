@@ -129,10 +129,10 @@ fn a_failing_journal_stops_the_store() {
 #[test]
 fn a_failing_disk_breaks_no_promise() {
     let reasons = [IO, BACKGROUND];
-    // Most syncs make the folder. A run has at least half as many as it has batches, so that with a
-    // smaller step some fault comes while it commits.
-    each("sync", &reasons, some_of(560, 20), Faults::sync_fails_at);
-    each("write", &reasons, some_of(1000, 12), Faults::write_fails_at);
+    // Most syncs and writes make the folder, some for each table. A run has some tens of its own, so the
+    // steps are small enough that a fault comes while it commits.
+    each("sync", &reasons, some_of(600, 60), Faults::sync_fails_at);
+    each("write", &reasons, some_of(1000, 60), Faults::write_fails_at);
 }
 
 #[test]
