@@ -132,7 +132,7 @@ fn a_failing_disk_breaks_no_promise() {
     // Most syncs and writes make the folder, some for each table. A run has some tens of its own, so the
     // steps are small enough that a fault comes while it commits.
     each("sync", &reasons, some_of(600, 60), Faults::sync_fails_at);
-    each("write", &reasons, some_of(1000, 60), Faults::write_fails_at);
+    each("write", &reasons, some_of(1600, 60), Faults::write_fails_at);
 }
 
 #[test]
