@@ -99,7 +99,13 @@ impl Postgres {
 
 fn server() -> Arc<Cluster> {
     // A deadlock is found while those in it still wait for each other, not a second later.
-    let settings = vec![("deadlock_timeout".to_owned(), "20ms".to_owned())];
+    let settings = vec![
+        ("deadlock_timeout".to_owned(), "20ms".to_owned()),
+        // PostgreSQL sizes what it keeps of serializable transactions by the number of those that
+        // may be open. Conflicts of committed ones stay while an older one is open, and dozens of
+        // clients on the same keys make tens of thousands of them on a slow machine.
+        ("max_prepared_transactions".to_owned(), "2000".to_owned()),
+    ];
     let options = Options { connections_max: 300, settings, ..Options::default() };
     Arc::new(Cluster::start(options).unwrap())
 }
@@ -174,6 +180,8 @@ impl Base for Postgres {
             "40001" => Some(Trouble::Collision),
             // Ended by an administrator, by a crash, and not yet up again.
             "57P01" | "57P02" | "57P03" => Some(Trouble::Lost),
+            // No room to note one more conflict: the transaction is undone, a new one may pass.
+            "53200" => Some(Trouble::Lost),
             _ => None,
         }
     }
