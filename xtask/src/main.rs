@@ -2,6 +2,7 @@
 //! guests | instructions | messages | one-build | package | setup | sim | torture | traces`.
 
 mod conformance;
+mod executables;
 mod guests;
 mod instructions;
 mod messages;
@@ -9,6 +10,7 @@ mod one_build;
 mod package;
 mod setup;
 mod sim;
+mod test_run;
 mod tidy;
 mod torture;
 mod traces;

@@ -6,14 +6,13 @@
     reason = "xtask is a shell: it times its stages"
 )]
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context as _, ensure};
 use clap::Args;
-use serde::Deserialize;
-use serde_json::Value;
+
+use crate::executables::built;
 
 /// How much of each.
 #[derive(Args)]
@@ -69,11 +68,10 @@ pub(crate) fn run(root: &Path, torture: &Torture) -> anyhow::Result<bool> {
             continue;
         }
         let folder = root.join("crates").join(package);
-        let binary =
-            tests.iter().find(|built| Path::new(&built.manifest_path).starts_with(&folder));
+        let binary = tests.iter().find(|built| built.is_test() && built.folder() == folder);
         let binary = binary.with_context(|| format!("{package} has no tests"))?;
         let module = format!("{module}::");
-        let mut command = Command::new(&binary.executable);
+        let mut command = binary.command();
         command.args([&module, "--nocapture"]);
         // A filter is any part of a test's path: another module may end like this one.
         for other in names.iter().filter(|name| name.ends_with(&module) && **name != module) {
@@ -81,7 +79,7 @@ pub(crate) fn run(root: &Path, torture: &Torture) -> anyhow::Result<bool> {
         }
         command.envs(settings.iter().map(|(name, value)| (name, value.to_string())));
         let began = Instant::now();
-        let passed = command.current_dir(&folder).status()?.success();
+        let passed = command.status()?.success();
         let (seconds, end) = (began.elapsed().as_secs(), if passed { "passed" } else { "FAILED" });
         eprintln!("torture: {package} {module} {end} after {seconds} s");
         if !passed {
@@ -89,26 +87,4 @@ pub(crate) fn run(root: &Path, torture: &Torture) -> anyhow::Result<bool> {
         }
     }
     Ok(true)
-}
-
-/// An executable that cargo has built.
-#[derive(Deserialize)]
-struct Executable {
-    manifest_path: PathBuf,
-    executable: PathBuf,
-}
-
-/// Builds what `arguments` select of the whole workspace; the executables.
-fn built(root: &Path, arguments: &[&str]) -> anyhow::Result<Vec<Executable>> {
-    let mut command = Command::new("cargo");
-    command.args(arguments).args(["--locked", "--workspace"]);
-    command.arg("--message-format=json-render-diagnostics").stderr(Stdio::inherit());
-    let output = command.current_dir(root).output()?;
-    ensure!(output.status.success(), "the workspace does not build");
-    // Other messages have no executable.
-    let messages = serde_json::Deserializer::from_slice(&output.stdout).into_iter::<Value>();
-    messages
-        .filter_map(|message| message.map(|it| Executable::deserialize(it).ok()).transpose())
-        .collect::<Result<_, _>>()
-        .context("cargo says something else than JSON")
 }

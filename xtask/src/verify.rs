@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
-use crate::{conformance, one_build, package, setup, tidy};
+use crate::{conformance, one_build, package, setup, test_run, tidy};
 
 /// A check that is a call of cargo.
 struct Check {
@@ -25,7 +25,7 @@ pub(crate) fn verify(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> anyhow::Result<bool> {
-    const CHECKS: [Check; 7] = [
+    const CHECKS: [Check; 5] = [
         Check { name: "format", args: &["fmt", "--all", "--check"], env: &[] },
         Check {
             name: "lints",
@@ -59,13 +59,12 @@ pub(crate) fn verify(
             args: &["test", "--locked", "--workspace", "--no-run"],
             env: &[],
         },
-        Check { name: "tests", args: &["test", "--locked", "--workspace"], env: &[] },
-        Check {
-            name: "docs",
-            args: &["doc", "--locked", "--workspace", "--no-deps", "--document-private-items"],
-            env: &[("RUSTDOCFLAGS", "-D warnings")],
-        },
     ];
+    const DOCS: [Check; 1] = [Check {
+        name: "docs",
+        args: &["doc", "--locked", "--workspace", "--no-deps", "--document-private-items"],
+        env: &[("RUSTDOCFLAGS", "-D warnings")],
+    }];
     let mut stages = Stages::default();
     let passed = stages.run("setup", err, |err| {
         writeln!(err, "verify: setup: what tests need is installed first, if it is missing")?;
@@ -73,6 +72,8 @@ pub(crate) fn verify(
     })? && stages.run("tidy", err, |err| tidy::run(root, err))?
         && stages.run("one build", err, |err| one_build::run(root, err))?
         && stages.run_all(root, &CHECKS, err)?
+        && stages.run("tests", err, |err| test_run::run(root, err))?
+        && stages.run_all(root, &DOCS, err)?
         && stages.run("package", err, |err| package::run(root, err))?
         && stages.run("conformance", err, |err| {
             conformance::run(root, conformance::Report::write_table, out, err)
