@@ -26,6 +26,7 @@ mod upkeep;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -51,6 +52,9 @@ use crate::table::{self, PIPELINE, Table, TableError};
 
 /// The row of the pipeline's own table that lists all tables this folder ever had.
 const TABLES_KEY: &[u8] = b"tables";
+
+/// How many folders are synced at the same time when a store is opened.
+const SYNCS_AT_ONCE: usize = 8;
 
 /// How long a commit waits before it checks again whether fjall has caught up.
 const ROOM_POLL: Duration = Duration::from_millis(1);
@@ -196,12 +200,12 @@ impl EmbeddedBackend {
                 match tuning::room(keyspace) {
                     CommitCost::There => break,
                     CommitCost::Scarce(wait) => {
-                        std::thread::sleep(wait);
+                        thread::sleep(wait);
                         break;
                     }
                     CommitCost::None => {
                         self.check_background()?;
-                        std::thread::sleep(ROOM_POLL);
+                        thread::sleep(ROOM_POLL);
                     }
                 }
             }
@@ -226,7 +230,7 @@ impl EmbeddedBackend {
         }
         while keyspaces.iter().any(|keyspace| keyspace.sealed_memtable_count() > 0) {
             self.check_background()?;
-            std::thread::sleep(ROOM_POLL);
+            thread::sleep(ROOM_POLL);
         }
         self.upkeep.ask();
         Ok(())
@@ -278,10 +282,16 @@ fn sync_folders(path: &Path) -> Result<(), FolderError> {
     let list = || -> io::Result<Vec<PathBuf>> {
         std::fs::read_dir(&keyspaces)?.map(|entry| entry.map(|entry| entry.path())).collect()
     };
-    let list = list().map_err(folder::failed("list", &keyspaces))?;
-    for keyspace in list.iter().filter(|path| path.is_dir()) {
-        folder::sync(keyspace)?;
-    }
+    let mut list = list().map_err(folder::failed("list", &keyspaces))?;
+    list.retain(|path| path.is_dir());
+    // One after the other, each would wait for a flush of the disk; at the same time they share it.
+    thread::scope(|scope| {
+        let syncs = list.chunks(list.len().div_ceil(SYNCS_AT_ONCE).max(1)).map(|folders| {
+            scope.spawn(move || folders.iter().try_for_each(|keyspace| folder::sync(keyspace)))
+        });
+        let syncs: Vec<_> = syncs.collect();
+        syncs.into_iter().try_for_each(|sync| sync.join().expect("a sync does not panic"))
+    })?;
     folder::sync(&keyspaces)?;
     folder::sync(path)
 }
