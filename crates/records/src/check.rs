@@ -198,6 +198,9 @@ impl Check<'_> {
             known if [crate::OUTBOX, crate::APPLIED].contains(&known) => {
                 crate::outbox::check(self.snapshot, known, key, value)
             }
+            known if crate::delivery::check::TABLES.contains(&known) => {
+                crate::delivery::check::check(self.snapshot, known, key, value)
+            }
             known if crate::ledger::check::TABLES.contains(&known) => {
                 crate::ledger::check::check(self.snapshot, known, key, value)
             }

@@ -16,6 +16,8 @@ pub(crate) mod codec;
 mod component_name;
 pub mod component_versions;
 pub mod cursor_key;
+#[cfg(feature = "store")]
+pub mod delivery;
 pub mod doubts;
 pub mod executions;
 pub mod hold;
@@ -48,7 +50,7 @@ pub mod windows;
 
 pub use self::component_name::{COMPONENT_NAME_BYTES_MAX, ComponentName, ComponentNameError};
 pub use self::plain::{components, settings};
-pub use self::room::{BROUGHT_MIN, LEDGER_ROOM, Room, RoomKey};
+pub use self::room::{BROUGHT_MIN, DELIVERY_ROOM, LEDGER_ROOM, Room, RoomKey};
 use indelible_slots::Slot;
 use indelible_store::{Shape, Table};
 
@@ -121,8 +123,14 @@ pub const LEDGER_LOG: Table =
 pub const LEDGER_ORIGINS: Table =
     Table::new(25, "ledger_origins", Shape::Sought).with_slots(slots::incarnation);
 
+/// Messages, by id.
+pub const MESSAGES: Table = Table::new(26, "messages", Shape::Sought).with_slots(slots::message);
+/// Post offices: endpoints, deliveries and what is open of them, by namespace.
+pub const DELIVERIES: Table =
+    Table::new(27, "deliveries", Shape::Churn).with_slots(slots::namespace);
+
 /// All tables. Later kinds of machines add theirs behind these.
-pub const TABLES: [Table; 25] = [
+pub const TABLES: [Table; 27] = [
     COMPONENTS,
     EXECUTIONS,
     JOURNALS,
@@ -148,4 +156,6 @@ pub const TABLES: [Table; 25] = [
     LEDGER_HISTORY,
     LEDGER_LOG,
     LEDGER_ORIGINS,
+    MESSAGES,
+    DELIVERIES,
 ];

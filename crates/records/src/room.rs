@@ -13,13 +13,16 @@ use super::codec::{self, Malformed, Reader};
 pub enum Room {
     /// Trees of executions. Keys are journal keys.
     Tree,
-    /// Any other kind, by its number: [`LEDGER_ROOM`], or one that the engine's embedder adds, from
+    /// Any other kind, by its number: [`LEDGER_ROOM`], [`DELIVERY_ROOM`], or one that the engine's embedder adds, from
     /// [`BROUGHT_MIN`] on.
     Other(u8),
 }
 
 /// Scopes of the ledger. Keys are a slot and the name of the scope.
 pub const LEDGER_ROOM: u8 = 2;
+
+/// Post offices: the messages of a namespace. Keys are a slot and the namespace.
+pub const DELIVERY_ROOM: u8 = 3;
 
 /// The first number of a kind that the embedder adds. Lower numbers are the engine's own.
 pub const BROUGHT_MIN: u8 = 128;
@@ -42,7 +45,7 @@ impl RoomKey {
 
     /// Whether it is of a kind that the engine itself has.
     pub(crate) fn is_known(&self) -> bool {
-        self.room == LEDGER_ROOM
+        matches!(self.room, LEDGER_ROOM | DELIVERY_ROOM)
     }
 
     pub(crate) fn put(&self, out: &mut impl BufMut) {
@@ -64,7 +67,7 @@ impl Room {
     pub const fn from_number(number: u8) -> Option<Self> {
         match number {
             1 => Some(Self::Tree),
-            LEDGER_ROOM | BROUGHT_MIN.. => Some(Self::Other(number)),
+            LEDGER_ROOM | DELIVERY_ROOM | BROUGHT_MIN.. => Some(Self::Other(number)),
             _ => None,
         }
     }

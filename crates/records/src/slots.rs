@@ -71,6 +71,16 @@ pub(crate) fn incarnation(key: &[u8]) -> Slot {
     digits.and_then(Slot::new).unwrap_or(Slot::SERVER)
 }
 
+/// The key is the id of a message, which begins with its slot.
+pub(crate) fn message(key: &[u8]) -> Slot {
+    Slot::at_start_of(key)
+}
+
+/// The key begins with a namespace: everything in it is in the slot of its ledger.
+pub(crate) fn namespace(key: &[u8]) -> Slot {
+    Reader(key).text().map_or(Slot::SERVER, |namespace| of_vault(namespace, ""))
+}
+
 /// The key is the time when a record expires, its kind and its key.
 pub(crate) fn expiry(key: &[u8]) -> Slot {
     let Some((kind, key)) = key.get(8..).and_then(<[u8]>::split_first) else { return Slot::SERVER };

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use indelible_execution::input::Reply;
 use indelible_execution::output::AttemptRef;
 use indelible_execution::{Input, Request};
+use indelible_http::End;
 use indelible_journal::ExecutionId;
 use indelible_machine::Guard;
 use indelible_records::timers::RoomTimer;
@@ -42,6 +43,8 @@ pub(crate) enum RoomCommand {
     /// The stored queue names this machine.
     Recover(Guard),
     Deliver(Delivery),
+    /// A request that it sent has ended.
+    Report(u64, End, Guard),
 }
 
 impl Command {

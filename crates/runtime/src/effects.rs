@@ -1,4 +1,4 @@
-//! What leaves the process because of a tree: HTTP requests, and commands to other trees. Each
+//! What leaves the process because of a machine: HTTP requests, and commands to other trees. Each
 //! waits until everything that it depends on is durable (D2); then it leaves, and its result comes
 //! back as a command.
 //!
@@ -16,8 +16,8 @@ use std::time::Duration;
 use indelible_execution::Input;
 use indelible_execution::input::EffectReport;
 use indelible_execution::output::{AttemptRef, EffectSend, Outgoing};
-use indelible_http::{End, Report, Request, Sender};
-use indelible_journal::{Attempt, JournalKey};
+use indelible_http::{Attempt, End, Report, Request, Sender};
+use indelible_journal::JournalKey;
 use indelible_machine::Guard;
 use indelible_records::outbox::{Message, MessageId};
 use indelible_records::{Room, RoomKey};
@@ -35,11 +35,19 @@ pub(crate) struct Effects {
     sender: Arc<dyn Sender>,
     permits: Arc<EffectPermits>,
     /// Outgoing messages of submitted commits that are not known to be durable.
-    outbox: Mutex<Vec<(Position, Outgoing)>>,
+    outbox: Mutex<Vec<(Position, Leaving)>>,
     door: Arc<Entrance>,
     any_out: AtomicBool,
     /// How many outgoing messages wait for the disk.
     leaving: AtomicUsize,
+}
+
+/// What leaves a machine.
+pub(crate) enum Leaving {
+    /// It leaves a tree.
+    Tree(Outgoing),
+    /// A request of another machine, with the number that it gave it.
+    Room(RoomKey, u64, Box<Attempt>),
 }
 
 struct EffectPermits {
@@ -50,6 +58,8 @@ struct EffectPermits {
 struct PermitState {
     /// An attempt that asks twice waits twice.
     room: EffectLimiter<AttemptRef>,
+    /// How many requests of machines beside trees are in flight: these bound them themselves.
+    of_rooms: usize,
     /// No effect begins any more.
     closing: bool,
 }
@@ -69,7 +79,7 @@ impl Drop for EffectPermit {
 
 impl Effects {
     pub(crate) fn new(sender: Arc<dyn Sender>, shares: EffectLimits) -> Self {
-        let state = PermitState { room: EffectLimiter::new(shares), closing: false };
+        let state = PermitState { room: EffectLimiter::new(shares), of_rooms: 0, closing: false };
         let permits = EffectPermits { state: Mutex::new(state), changed: Condvar::new() };
         Self {
             sender,
@@ -99,12 +109,16 @@ impl Effects {
 
     /// Keeps `outgoing` until `position` is durable. Called under a tree's lock, so nothing leaves
     /// here: the next [`Shared::flush_effects`] takes it.
-    pub(crate) fn submitted(&self, position: Position, outgoing: Vec<Outgoing>) {
-        if outgoing.is_empty() {
+    pub(crate) fn submitted(
+        &self,
+        position: Position,
+        outgoing: impl ExactSizeIterator<Item = Leaving>,
+    ) {
+        if outgoing.len() == 0 {
             return;
         }
         self.leaving.fetch_add(outgoing.len(), Ordering::AcqRel);
-        lock(&self.outbox).extend(outgoing.into_iter().map(|one| (position, one)));
+        lock(&self.outbox).extend(outgoing.map(|one| (position, one)));
         self.any_out.store(true, Ordering::Release);
     }
 
@@ -122,7 +136,7 @@ impl Effects {
         let mut state = lock(&self.permits.state);
         state.closing = true;
         state.room.forget_waiting();
-        let none = |state: &mut PermitState| state.room.taken() > 0;
+        let none = |state: &mut PermitState| state.room.taken() + state.of_rooms > 0;
         let waited = self.permits.changed.wait_timeout_while(state, at_most, none);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
@@ -228,7 +242,11 @@ impl Shared {
     }
 
     /// Lets one outgoing message leave: everything that it depends on is durable.
-    fn goes_out(&self, outgoing: Outgoing) {
+    fn goes_out(&self, leaving: Leaving) {
+        let outgoing = match leaving {
+            Leaving::Tree(outgoing) => outgoing,
+            Leaving::Room(key, number, attempt) => return self.room_sends(key, number, *attempt),
+        };
         let sending = match outgoing {
             Outgoing::Tell(root, input) => return self.send(&root, Command::tell(input)),
             Outgoing::Doubt(effect) => {
@@ -260,7 +278,7 @@ impl Shared {
         let mut report: Report = Box::new(move |end| reporter.report(end));
         match request {
             Ok(request) => self.effects.sender.send(
-                indelible_http::Attempt {
+                Attempt {
                     request,
                     idempotency_key,
                     trace_parent: sending.trace_parent,
@@ -273,6 +291,63 @@ impl Shared {
             ),
             // A newer version of Indelible wrote the request.
             Err(error) => report(End::Refused { why: error.to_string() }),
+        }
+    }
+}
+
+impl Shared {
+    /// Sends a request of a machine that is not a tree. One that would leave while the engine closes
+    /// does not: its outcome would be unknown to the next engine.
+    fn room_sends(&self, key: RoomKey, number: u64, attempt: Attempt) {
+        let permits = Arc::clone(&self.effects.permits);
+        let mut reporter = RoomReporter { way: self.way_in(), key, number, permit: None };
+        {
+            let mut state = lock(&permits.state);
+            if state.closing {
+                drop(state);
+                return reporter.report(End::NotSent { why: "the server stops".to_owned() });
+            }
+            state.of_rooms += 1;
+        }
+        reporter.permit = Some(RoomPermit(permits));
+        self.effects.sender.send(attempt, Box::new(move |end| reporter.report(end)));
+    }
+}
+
+/// Counts a request of a machine that is not a tree as in flight.
+struct RoomPermit(Arc<EffectPermits>);
+
+impl Drop for RoomPermit {
+    fn drop(&mut self) {
+        lock(&self.0.state).of_rooms -= 1;
+        self.0.changed.notify_all();
+    }
+}
+
+/// Tells a machine that is not a tree how its request ended. If the sender drops it without a report,
+/// the outcome is unknown.
+struct RoomReporter {
+    way: EngineHandle,
+    key: RoomKey,
+    number: u64,
+    /// Taken by the first report.
+    permit: Option<RoomPermit>,
+}
+
+impl RoomReporter {
+    fn report(&mut self, end: End) {
+        let permit = self.permit.take().map_or(Guard::NOTHING, Guard::of);
+        let ended = RoomCommand::Report(self.number, end, permit);
+        let key = self.key.clone();
+        self.way.enter(|shared| shared.send_room(key, ended));
+    }
+}
+
+impl Drop for RoomReporter {
+    fn drop(&mut self) {
+        if self.permit.is_some() {
+            let why = "the sender gave up".to_owned();
+            self.report(End::Unknown { why, timed_out: false });
         }
     }
 }
@@ -335,7 +410,7 @@ struct Reporter {
     key: JournalKey,
     run: u64,
     child: u32,
-    attempt: Attempt,
+    attempt: indelible_journal::Attempt,
     span: Span,
     /// Taken by the first report.
     permit: Option<Guard>,

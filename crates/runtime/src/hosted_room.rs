@@ -18,7 +18,8 @@ use indelible_store::{Batch, Position};
 use crate::command::{Command, RoomCommand, Waiter};
 use crate::hosted::MachineId;
 use crate::outbox::{self, Delivery, DeliveryUse};
-use crate::rooms::{AnyRoom, AnyValue, Context, Input, RoomChanges, RoomRows, RoomStart};
+use crate::effects::Leaving;
+use crate::rooms::{AnyRoom, AnyValue, Context, Input, Outgoing, RoomChanges, RoomRows, RoomStart};
 use crate::shared::Shared;
 use crate::trouble;
 
@@ -61,6 +62,10 @@ impl HostedRoom {
                 self.guards.push(guard);
             }
             RoomCommand::Deliver(delivery) => self.deliver(shared, &delivery),
+            RoomCommand::Report(number, end, guard) => {
+                self.handle(shared, Input::Report(number, end));
+                self.guards.push(guard);
+            }
         }
     }
 
@@ -141,7 +146,15 @@ impl HostedRoom {
                 id
             });
             let mut unsent = Vec::with_capacity(outgoing.len());
-            for message in outgoing {
+            let mut attempts = Vec::new();
+            for outgoing in outgoing {
+                let message = match outgoing {
+                    Outgoing::Message(message) => message,
+                    Outgoing::Attempt(number, attempt) => {
+                        attempts.push(Leaving::Room(self.key.clone(), number, attempt));
+                        continue;
+                    }
+                };
                 let channel = Channel { from: self.key.slot(), to: message.to.slot() };
                 let room = Room::Other(message.to.room);
                 let message = Message { room, key: message.to.key, payload: message.what };
@@ -158,6 +171,7 @@ impl HostedRoom {
                 unsent.into_iter().for_each(|one| one.accepted(position));
                 shared.look_when_durable(position);
             }
+            shared.effects.submitted(position, attempts.into_iter());
             if let Some(id) = delivered {
                 shared.acknowledge(position, id);
             }

@@ -19,6 +19,7 @@ use indelible_store::{Position, SubmitError};
 use tracing::{debug, error, warn};
 
 use crate::command::{Command, Waiter};
+use crate::effects::Leaving;
 use crate::guest::{self, Guest};
 use crate::hosted::MachineId;
 use crate::parking::Parked;
@@ -299,7 +300,7 @@ impl HostedTree {
             // The requests of a volatile execution wait for this position too: it is not before
             // that of the parent's InvokeStarted, or of the operation's record, which are of this
             // tree (C-39).
-            shared.effects.submitted(position, outgoing);
+            shared.effects.submitted(position, outgoing.into_iter().map(Leaving::Tree));
             let timers: Vec<_> =
                 timers.into_iter().map(|(timer, change)| (Row::Tree(timer), change)).collect();
             shared.timers.changed(&timers);

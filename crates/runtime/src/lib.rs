@@ -65,6 +65,7 @@ mod hosted;
 mod hosted_room;
 mod hosted_tree;
 mod key_locks;
+pub mod delivery;
 pub mod ledger;
 mod options;
 pub mod outbox;

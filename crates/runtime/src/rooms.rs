@@ -9,6 +9,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use indelible_http::{Attempt, End};
 use indelible_execution::{Actor, Environment};
 use indelible_journal::{ComponentDigest, OperationKey, Payload, Timestamp};
 use indelible_machine::{CallerId, Machine};
@@ -43,6 +44,8 @@ pub enum Input<A> {
     Message(Bytes),
     /// The stored queue names this machine: another process left work.
     Recover,
+    /// A request that it sent has ended. The number is the one it was sent with.
+    Report(u64, End),
 }
 
 /// A message to another machine. It is stored in the commit of its sender, and applied once.
@@ -52,6 +55,22 @@ pub struct Message {
     pub to: RoomKey,
     /// The content.
     pub what: Bytes,
+}
+
+/// What leaves such a machine, once everything that it depends on is durable.
+#[derive(Debug, Clone)]
+pub enum Outgoing {
+    /// A message to another machine.
+    Message(Message),
+    /// A request to the network, with a number of the machine's: at most one on the wire. How it ends
+    /// comes back as [`Input::Report`], unless the process dies before.
+    Attempt(u64, Box<Attempt>),
+}
+
+impl From<Message> for Outgoing {
+    fn from(message: Message) -> Self {
+        Self::Message(message)
+    }
 }
 
 /// What such a machine stores.
@@ -92,7 +111,7 @@ pub(crate) struct RoomChanges {
     pub(crate) rows: RoomRows,
     pub(crate) timers: Vec<(RoomTimer, indelible_machine::TimerChange)>,
     pub(crate) replies: Vec<(CallerId, AnyValue)>,
-    pub(crate) outgoing: Vec<Message>,
+    pub(crate) outgoing: Vec<Outgoing>,
 }
 
 /// A machine of any room.
@@ -114,6 +133,7 @@ impl<M: RoomMachine> AnyRoom for M {
             Input::Due(timer) => Input::Due(timer),
             Input::Message(what) => Input::Message(what),
             Input::Recover => Input::Recover,
+            Input::Report(number, end) => Input::Report(number, end),
         };
         Machine::handle(self, context, input);
     }
@@ -148,7 +168,7 @@ pub trait RoomMachine:
         Input = Input<Self::Ask>,
         Rows = RoomRows,
         Timer = RoomTimer,
-        Outgoing = Message,
+        Outgoing = Outgoing,
         Reply = Self::Answer,
         Event = Infallible,
         Notice = String,

@@ -10,7 +10,7 @@ use indelible_journal::Micros;
 use indelible_machine::{CallerId, Changes, Machine, TimerChange};
 use indelible_records::TABLES;
 use indelible_runtime::rooms::{
-    Context, Input, Message, RoomKey, RoomMachine, RoomRows, RoomTimer, Rooms,
+    Context, Input, Message, Outgoing, RoomKey, RoomMachine, RoomRows, RoomTimer, Rooms,
 };
 use indelible_slots::{Slot, SlotSet};
 use indelible_store::{Batch, Shape, Table};
@@ -73,7 +73,7 @@ pub struct Counter {
     changed: Option<RoomKey>,
     timers: Vec<(RoomTimer, TimerChange)>,
     replies: Vec<(CallerId, Answer)>,
-    outgoing: Vec<Message>,
+    outgoing: Vec<Outgoing>,
     notices: Vec<String>,
 }
 
@@ -119,7 +119,8 @@ impl Counter {
                 let number = timer.what.as_ref().try_into().map_or(0, u64::from_be_bytes);
                 if let Some((amount, to)) = standing.lent.remove(&number) {
                     standing.passed_on += amount;
-                    self.outgoing.push(Message { to: key(to), what: json(&amount) });
+                    let message = Message { to: key(to), what: json(&amount) };
+                    self.outgoing.push(message.into());
                 }
                 self.timers.push((timer, TimerChange::Delete));
             }
@@ -129,7 +130,8 @@ impl Counter {
                 standing.count += amount;
             }
             // It is never in the queue: everything that it has to do has a timer or a message.
-            Input::Recover => return Ok(()),
+            // It sends no requests.
+            Input::Recover | Input::Report(..) => return Ok(()),
         }
         self.changed = Some(cx.key.clone());
         Ok(())
@@ -154,7 +156,7 @@ impl Machine for Counter {
     type Input = Input<Ask>;
     type Rows = RoomRows;
     type Timer = RoomTimer;
-    type Outgoing = Message;
+    type Outgoing = Outgoing;
     type Reply = Answer;
     type Event = Infallible;
     type Notice = String;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use indelible_execution::{Input, Limits};
 use indelible_http::{NoNetwork, Sender};
 use indelible_records::timers::Row;
-use indelible_records::{LEDGER_ROOM, queue};
+use indelible_records::{DELIVERY_ROOM, LEDGER_ROOM, queue};
 use indelible_store::Store;
 
 use super::{Engine, EngineError, OpenError};
@@ -25,6 +25,7 @@ use crate::end_counts::EndCounts;
 use crate::guest::Guests;
 use crate::hold::HoldState;
 use crate::hosted::MachineId;
+use crate::delivery::PostOffice;
 use crate::ledger::{LedgerMemory, VaultMachine};
 use crate::options::Options;
 use crate::outbox::Outbox;
@@ -88,6 +89,7 @@ impl Engine {
     ) -> Result<Self, OpenError> {
         let memory = Arc::new(LedgerMemory::default());
         rooms.insert(LEDGER_ROOM, move || VaultMachine::new(Arc::clone(&memory)));
+        rooms.insert(DELIVERY_ROOM, PostOffice::default);
         let retention = options.retention()?;
         let World { clock, entropy, observer, witness, http, guests } = world;
         store.damage().tell({

@@ -31,7 +31,7 @@ use indelible_store::{Batch, Read, ReadError};
 
 use super::{LedgerAnswer, LedgerError, NamedAnswer, VaultSettings, WriteOutcome, Writes};
 use crate::StartRefused;
-use crate::rooms::{Context, Input, Message, RoomMachine, RoomRows, RoomStart, RoomTimer};
+use crate::rooms::{Context, Input, Outgoing, RoomMachine, RoomRows, RoomStart, RoomTimer};
 use crate::shared::lock;
 
 /// The actor of transactions that delete what has expired (C-84).
@@ -775,7 +775,7 @@ impl Machine for VaultMachine {
     type Input = Input<Ask>;
     type Rows = RoomRows;
     type Timer = RoomTimer;
-    type Outgoing = Message;
+    type Outgoing = Outgoing;
     type Reply = Result<Reply, LedgerError>;
     type Event = Infallible;
     type Notice = String;
@@ -793,7 +793,7 @@ impl Machine for VaultMachine {
             }
             // No machine sends messages to a vault, and it is never in the queue: all that it has to
             // do has a timer.
-            Input::Message(_) | Input::Recover => {}
+            Input::Message(_) | Input::Recover | Input::Report(..) => {}
         }
     }
 
