@@ -3,6 +3,7 @@
 mod breaking;
 mod compile_process;
 mod deaths;
+mod delivery;
 mod doors;
 mod doubts;
 mod duplicates;
