@@ -19,6 +19,7 @@ mod bytes;
 pub mod delivery;
 mod endpoint;
 mod ids;
+pub mod inbox;
 pub mod lane;
 mod message;
 mod names;

@@ -174,6 +174,29 @@ pub enum VerifyingKey {
     Ed25519(PublicKey),
 }
 
+impl VerifyingKey {
+    pub(crate) fn encode(&self, out: &mut Encoder) {
+        match self {
+            Self::Hmac(key) => {
+                out.u8(1);
+                out.bytes(&key.bytes);
+            }
+            Self::Ed25519(key) => {
+                out.u8(2);
+                out.raw(key.as_bytes());
+            }
+        }
+    }
+
+    pub(crate) fn decode(from: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        match from.u8()? {
+            1 => Ok(Self::Hmac(decode_hmac(from)?)),
+            2 => Ok(Self::Ed25519(PublicKey::from_bytes(from.array()?))),
+            _ => Err(Malformed("a key is of unknown kind")),
+        }
+    }
+}
+
 fn decode_hmac(from: &mut Decoder<'_>) -> Result<HmacKey, Malformed> {
     HmacKey::new(from.bytes()?).map_err(|_| Malformed("a secret has no or too many bytes"))
 }

@@ -5,9 +5,12 @@ use std::fmt::Write as _;
 use indelible_delivery::attempt::{FailureCode, FailureRecord};
 use indelible_delivery::breaker::{Breaker, Sample, Thresholds};
 use indelible_delivery::delivery::{DeadReason, Delivery, State, WaitCause};
+use indelible_delivery::inbox::{Disposition, InboxRow, Source, Target};
 use indelible_delivery::oip::ErrorCode;
-use indelible_delivery::signing::Secret;
-use indelible_delivery::{Disabled, Endpoint, EndpointState, Message, Origin, SigningSecret};
+use indelible_delivery::signing::{Ed25519Key, Secret};
+use indelible_delivery::{
+    ContentHash, Disabled, Endpoint, EndpointState, Message, Origin, SigningSecret,
+};
 use indelible_ledger::TransactionId;
 use indelible_slots::Slot;
 
@@ -24,7 +27,7 @@ pub(crate) fn origins() -> Vec<Origin> {
         message("key-1").origin,
         Origin::Decision {
             reissue_of: message("key-1").id(),
-            decision: indelible_delivery::ContentHash::of(b"decision"),
+            decision: ContentHash::of(b"decision"),
         },
     ]
 }
@@ -93,6 +96,38 @@ fn breakers() -> Vec<Breaker> {
     all
 }
 
+fn sources() -> Vec<Source> {
+    let whsec = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
+    let public = Ed25519Key::from_seed([1; 32]).public().to_string();
+    let hmac = r#"{"hmac":{"header":"X-Sig","prefix":"p=","base64":true,
+        "timestamp_header":"X-Time","id_pointer":"/id","retry_horizon_seconds":60}}"#;
+    let presets = [
+        (r#""standard_webhooks""#, whsec),
+        (r#""stripe""#, whsec),
+        (r#""github""#, whsec),
+        (hmac, whsec),
+        (r#""oip""#, &public),
+    ];
+    let mut sources: Vec<Source> =
+        presets.iter().map(|(preset, secret)| crate::inbox::source(preset, secret)).collect();
+    let name = "paid".parse().unwrap();
+    sources[1].target = Target::Signal { name, execution: "/execution".to_owned() };
+    sources[2].target = Target::Transaction("wallets".parse().unwrap());
+    sources
+}
+
+fn inbox_rows() -> Vec<InboxRow> {
+    let accepted = Disposition::Accepted { ack: "{}".into(), effect: "exe_1".into() };
+    let rejected = Disposition::Rejected(ErrorCode::StateHashMismatch);
+    let row = |disposition| InboxRow {
+        conflict_hash: ContentHash::of(b"body"),
+        disposition,
+        received: at(1),
+        kept_until: at(2),
+    };
+    vec![row(accepted), row(rejected)]
+}
+
 /// Every line is a name and the bytes of a row in hexadecimal. A row that this build writes in
 /// another way would not be read by the build before it.
 #[test]
@@ -117,6 +152,14 @@ fn golden_bytes() {
     for breaker in breakers() {
         assert_eq!(Breaker::decode(&breaker.encode()), Ok(breaker.clone()));
         line("breaker", breaker.encode());
+    }
+    for source in sources() {
+        assert_eq!(Source::decode(&source.encode()), Ok(source.clone()));
+        line("source", source.encode());
+    }
+    for row in inbox_rows() {
+        assert_eq!(InboxRow::decode(&row.encode()), Ok(row.clone()));
+        line("inbox", row.encode());
     }
     compare("rows-1.txt", include_str!("../fixtures/rows-1.txt"), &found);
 }
