@@ -13,12 +13,17 @@ use serde::{Deserialize, Serialize};
 pub enum Role {
     /// Start and call functions, and look at executions.
     Call,
-    /// Look at executions, signal, cancel, resolve, release. Make, read and delete vaults.
+    /// Look at executions, signal, cancel, resolve, release. Make, read and delete vaults, make and
+    /// delete endpoints.
     Operate,
     /// Read vaults.
     Read,
     /// Read vaults and write to them.
     Write,
+    /// Send messages, and look at them.
+    Send,
+    /// Look at messages, and decide about dead letters.
+    Decide,
     /// Deploy components.
     Deploy,
     /// Make and revoke API keys, read the audit record, and all the rest.
@@ -27,8 +32,16 @@ pub enum Role {
 
 impl Role {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Call, Self::Operate, Self::Read, Self::Write, Self::Deploy, Self::Admin];
+    pub const ALL: [Self; 8] = [
+        Self::Call,
+        Self::Operate,
+        Self::Read,
+        Self::Write,
+        Self::Send,
+        Self::Decide,
+        Self::Deploy,
+        Self::Admin,
+    ];
 
     /// The word.
     pub const fn as_str(self) -> &'static str {
@@ -37,6 +50,8 @@ impl Role {
             Self::Operate => "operate",
             Self::Read => "read",
             Self::Write => "write",
+            Self::Send => "send",
+            Self::Decide => "decide",
             Self::Deploy => "deploy",
             Self::Admin => "admin",
         }

@@ -40,6 +40,8 @@ pub enum Code {
     NoSuchFunction,
     /// The namespace has no vault of this name.
     NoSuchVault,
+    /// The namespace has no endpoint of this name.
+    NoSuchEndpoint,
     /// The path does not take this method.
     MethodNotAllowed,
     /// The body did not come in time.
@@ -146,7 +148,7 @@ struct CodeText {
 
 impl Code {
     /// All codes, by status.
-    pub const ALL: [Self; 52] = [
+    pub const ALL: [Self; 53] = [
         Self::MalformedRequest,
         Self::InvalidInput,
         Self::KeyAndOperationId,
@@ -161,6 +163,7 @@ impl Code {
         Self::NoSuchComponent,
         Self::NoSuchFunction,
         Self::NoSuchVault,
+        Self::NoSuchEndpoint,
         Self::MethodNotAllowed,
         Self::RequestTimeout,
         Self::InFlight,
@@ -293,6 +296,13 @@ impl Code {
                 retryable: false,
                 title: "The component has no function of this name",
                 page: include_str!("../../../docs/errors/no-such-function.md"),
+            },
+            Self::NoSuchEndpoint => CodeText {
+                text: "no-such-endpoint",
+                status: 404,
+                retryable: false,
+                title: "No endpoint of this name exists",
+                page: include_str!("../../../docs/errors/no-such-endpoint.md"),
             },
             Self::NoSuchVault => CodeText {
                 text: "no-such-vault",

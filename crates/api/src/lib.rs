@@ -11,6 +11,7 @@
 //! - [`log`]: what functions logged.
 //! - [`control`]: signals, cancels, and what people decide.
 //! - [`component`]: what is deployed.
+//! - [`delivery`]: endpoints, messages, dead letters.
 //! - [`ledger`]: vaults, transactions, and what is read of them.
 //! - [`access`]: API keys, roles, and the record of who did what.
 //! - [`problem`]: what an error looks like. [`code`]: which there are, each with its page.
@@ -21,6 +22,7 @@ pub mod call;
 pub mod code;
 pub mod component;
 pub mod control;
+pub mod delivery;
 pub mod execution;
 pub mod header;
 pub mod ledger;

@@ -13,6 +13,8 @@ use crate::target::Origin;
 pub struct Grant {
     /// Where they may send requests.
     pub hosts: Vec<HostPattern>,
+    /// Whether they may send to every host. Which addresses it may have is checked all the same.
+    pub any_host: bool,
     /// Which private addresses those hosts may have. A host that is itself a private address needs
     /// one, too.
     pub networks: Vec<Network>,
@@ -69,7 +71,7 @@ pub(crate) struct AttemptGrants(Vec<Arc<Grant>>);
 impl AttemptGrants {
     /// Whether it may send to this origin, by its name. Its address is checked apart.
     pub(crate) fn host(&self, origin: &Origin) -> Result<(), String> {
-        if !self.0.iter().all(|grant| allows(&grant.hosts, origin)) {
+        if !self.0.iter().all(|grant| grant.any_host || allows(&grant.hosts, origin)) {
             return Err(format!("{origin} is not among the hosts granted to the component"));
         }
         if !origin.tls && !self.0.iter().all(|grant| grant.plain_http) {

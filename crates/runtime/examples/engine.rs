@@ -150,6 +150,7 @@ fn client(peers: &[String]) -> Client {
         networks: Network::loopback().to_vec(),
         plain_http: true,
         secrets: [("TOKEN".to_owned(), Vec::new())].into(),
+        ..Grant::default()
     };
     let token = SecretSource::Environment("INDELIBLE_TEST_TOKEN".to_owned());
     let bounds = Bounds {

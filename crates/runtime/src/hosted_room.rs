@@ -16,9 +16,9 @@ use indelible_records::{Room, RoomKey, queue};
 use indelible_store::{Batch, Position};
 
 use crate::command::{Command, RoomCommand, Waiter};
+use crate::effects::Leaving;
 use crate::hosted::MachineId;
 use crate::outbox::{self, Delivery, DeliveryUse};
-use crate::effects::Leaving;
 use crate::rooms::{AnyRoom, AnyValue, Context, Input, Outgoing, RoomChanges, RoomRows, RoomStart};
 use crate::shared::Shared;
 use crate::trouble;

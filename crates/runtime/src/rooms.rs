@@ -9,8 +9,8 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use indelible_http::{Attempt, End};
 use indelible_execution::{Actor, Environment};
+use indelible_http::{Attempt, End};
 use indelible_journal::{ComponentDigest, OperationKey, Payload, Timestamp};
 use indelible_machine::{CallerId, Machine};
 use indelible_operations::retention::Retention;

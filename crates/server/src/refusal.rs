@@ -5,6 +5,7 @@
 use std::fmt::Display;
 
 use indelible_api::{Code, Problem};
+use indelible_runtime::delivery::DeliveryError;
 use indelible_runtime::guest::DeployError;
 use indelible_runtime::ledger::LedgerError;
 use indelible_runtime::{CommandRefusal, ControlError, DeployRefused, EngineError, StartRefused};
@@ -85,6 +86,25 @@ impl State {
             LedgerError::Start(refused) => return self.start_refused(refused),
             LedgerError::Engine(error) => return self.engine_error(error),
             LedgerError::Malformed(what) => {
+                self.engine.store().damage().note(what);
+                return damaged();
+            }
+            error => return internal(error),
+        };
+        Problem::new(code, error.to_string())
+    }
+
+    /// Why nothing was sent, or nothing was done with an endpoint or a dead letter.
+    pub(crate) fn delivery_error(&self, error: &DeliveryError) -> Problem {
+        let code = match error {
+            DeliveryError::NoEndpoint => Code::NoSuchEndpoint,
+            DeliveryError::NoMessage => Code::NotFound,
+            DeliveryError::Mismatch => Code::Mismatch,
+            DeliveryError::TooManyEndpoints | DeliveryError::NotDead => Code::WrongState,
+            DeliveryError::Full(_) => Code::Busy,
+            DeliveryError::Body(_) => Code::PayloadTooLarge,
+            DeliveryError::Engine(error) => return self.engine_error(error),
+            DeliveryError::Malformed(what) => {
                 self.engine.store().damage().note(what);
                 return damaged();
             }

@@ -125,6 +125,7 @@ impl Egress {
             networks: networks.collect(),
             secrets: secrets.keys().map(|name| (name.clone(), Vec::new())).collect(),
             plain_http: self.allow_plain_http,
+            ..Grant::default()
         };
         let grants = [(component, grant)].into_iter().collect();
         let config = Config { grants, secrets, proxies, ..Config::default() };

@@ -57,7 +57,8 @@ impl SettingsError {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EndpointSettings {
-    /// Its name: `a-z`, `0-9`, `-` and `_`.
+    /// Its name: `a-z`, `0-9`, `-` and `_`. May be left out where a path has it.
+    #[serde(default)]
     pub name: String,
     /// Where messages are posted to.
     pub url: String,
@@ -200,6 +201,55 @@ fn number(field: &'static str, number: u32, max: u32) -> Result<NonZeroU32, Sett
 }
 
 impl EndpointSettings {
+    /// The settings of an endpoint, without its secrets: they read back as the same endpoint.
+    pub fn of(endpoint: &Endpoint) -> Self {
+        let millis = |time: Micros| time.get() / 1_000;
+        let seconds = |time: Micros| time.get() / 1_000_000;
+        let field = |field: &FieldFilter| FieldSettings {
+            pointer: field.pointer.to_string(),
+            value: field.value.clone(),
+        };
+        let Thresholds { failures_percent, attempts_min, window, open_for } = endpoint.breaker;
+        Self {
+            name: endpoint.name.to_string(),
+            url: endpoint.url.as_str().to_owned(),
+            topics: endpoint.subscription.topics.iter().map(ToString::to_string).collect(),
+            fields: endpoint.subscription.fields.iter().map(field).collect(),
+            secrets: Vec::new(),
+            idem: endpoint.class == Idempotency::Idem,
+            busy_is_not_processed: endpoint.busy == Busy503::NotProcessed,
+            on_dead_letter: match endpoint.lane {
+                LanePolicy::Block => LaneSettings::Block,
+                LanePolicy::Skip => LaneSettings::Skip,
+            },
+            rate_per_second: endpoint.rate.map(NonZeroU32::get),
+            in_flight_max: endpoint.in_flight_max.get(),
+            schedule: Some(match &endpoint.schedule {
+                Schedule::Steps(steps) => {
+                    ScheduleSettings::StepsSeconds(steps.iter().copied().map(seconds).collect())
+                }
+                Schedule::Exponential { backoff, bound } => {
+                    ScheduleSettings::Backoff(BackoffSettings {
+                        base_ms: millis(backoff.base),
+                        cap_ms: millis(backoff.cap),
+                        retries_max: match bound {
+                            RetryBound::Bounded(retries) => Some(*retries),
+                            RetryBound::Unbounded => None,
+                        },
+                    })
+                }
+            }),
+            breaker: BreakerSettings {
+                failures_percent,
+                attempts_min,
+                window_seconds: seconds(window),
+                open_seconds: seconds(open_for),
+            },
+            attempt_timeout_ms: millis(endpoint.attempt_timeout),
+            ttl_seconds: endpoint.ttl.map(seconds),
+        }
+    }
+
     /// The endpoint with these settings, enabled. It has no secret if none is given: the caller
     /// makes one.
     pub fn read(&self) -> Result<Endpoint, SettingsError> {

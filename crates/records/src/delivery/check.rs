@@ -55,12 +55,12 @@ pub(crate) fn check(
                 _ => broken("its message is missing"),
             }
         }
-        QUEUED => {
-            in_state(deliveries::endpoint_first(row)?, |state| matches!(state, State::Queued | State::Waiting { .. }))
-        }
-        SENDING => {
-            in_state(deliveries::endpoint_first(row)?, |state| matches!(state, State::Sending { .. }))
-        }
+        QUEUED => in_state(deliveries::endpoint_first(row)?, |state| {
+            matches!(state, State::Queued | State::Waiting { .. })
+        }),
+        SENDING => in_state(deliveries::endpoint_first(row)?, |state| {
+            matches!(state, State::Sending { .. })
+        }),
         DEAD => {
             in_state(deliveries::number_first(row)?, |state| matches!(state, State::Dead { .. }))
         }

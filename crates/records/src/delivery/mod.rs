@@ -29,8 +29,8 @@ use indelible_slots::of_vault;
 use indelible_store::{ReadError, Table};
 
 pub use self::deliveries::{
-    DeliveryKey, OpenRow, StoredDelivery, dead, deliveries_of, delete_dead, delete_delivery,
-    delete_open, delivery, lane_row, lanes, open, put_dead, put_delivery, put_open,
+    DeliveryKey, OpenRow, StoredDelivery, dead, delete_dead, delete_delivery, delete_open,
+    deliveries_of, delivery, lane_row, lanes, open, put_dead, put_delivery, put_open,
 };
 pub use self::messages::{
     MessageNumber, StoredMessage, delete_message, message, message_of_number, messages_below,
@@ -39,9 +39,9 @@ pub use self::messages::{
 pub use self::office::{
     EndpointId, OfficeRow, StoredEndpoint, endpoints, office, put_endpoint, put_office,
 };
+use crate::DELIVERIES;
 use crate::codec::{self, Malformed, Reader};
 use crate::room::{DELIVERY_ROOM, RoomKey};
-use crate::DELIVERIES;
 
 /// Each kind of value has version 1.
 const VERSION: u8 = 1;
@@ -73,8 +73,7 @@ fn read_key<'a>(table: &Table, row: &'a Bytes) -> Result<(Namespace, u8, Reader<
         let namespace = Namespace::new(reader.text()?);
         Ok((namespace.map_err(|_| Malformed("its namespace is none"))?, reader.u8()?))
     };
-    let (namespace, kind) =
-        read().map_err(|Malformed(what)| codec::damaged(table, row, what))?;
+    let (namespace, kind) = read().map_err(|Malformed(what)| codec::damaged(table, row, what))?;
     Ok((namespace, kind, reader))
 }
 

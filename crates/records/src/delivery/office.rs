@@ -48,7 +48,10 @@ pub struct StoredEndpoint {
 }
 
 /// What the post office of a namespace counts.
-pub fn office(read: &impl Read, namespace: &Namespace) -> Result<Seen<Option<OfficeRow>>, ReadError> {
+pub fn office(
+    read: &impl Read,
+    namespace: &Namespace,
+) -> Result<Seen<Option<OfficeRow>>, ReadError> {
     let row = key_of(namespace, OFFICE, &[]);
     codec::get(read, DELIVERIES, &row, |value| decode_office(&row, value))
 }

@@ -5,7 +5,7 @@ use indelible_delivery::{
     Delivery, Endpoint, EndpointName, Message, MessageId, Origin, SigningSecret,
 };
 use indelible_execution::{Actor as Person, Purpose};
-use indelible_journal::{Namespace, Timestamp};
+use indelible_journal::{Micros, Namespace, Timestamp};
 use indelible_records::delivery::{MessageNumber, room_key};
 use indelible_store::{Seen, Snapshot};
 
@@ -50,10 +50,7 @@ impl Engine {
         let known = self.endpoint(namespace, &endpoint.name).await;
         let made = match known {
             Err(DeliveryError::NoEndpoint) if endpoint.secrets.is_empty() => {
-                let mut random = [0; 32];
-                let shared = &**self.shared();
-                indelible_execution::Environment::fill(shared, Purpose::Id, &mut random);
-                let secret = Secret::hmac(&random);
+                let secret = Secret::hmac(&self.random_secret());
                 endpoint.secrets.push(SigningSecret { secret: secret.clone(), until: None });
                 Some(secret)
             }
@@ -91,6 +88,30 @@ impl Engine {
         let Attribution { actor, reason, .. } = asked;
         let actor = actor.unwrap_or_else(|| Person::new("system:engine"));
         one(self.ask_office(namespace, Ask::Enable(name.clone(), on, actor, reason)).await?)
+    }
+
+    /// Signs messages to an endpoint with another secret from now on, and with the earlier ones for
+    /// `overlap`.
+    pub async fn rotate_secret(
+        &self,
+        namespace: &Namespace,
+        name: &EndpointName,
+        secret: Secret,
+        overlap: Micros,
+        actor: Option<Person>,
+    ) -> Result<(), DeliveryError> {
+        let actor = actor.unwrap_or_else(|| Person::new("system:engine"));
+        self.ask_office(namespace, Ask::Rotate(name.clone(), secret, overlap, actor))
+            .await
+            .map(drop)
+    }
+
+    /// Bytes for a new secret.
+    pub fn random_secret(&self) -> [u8; 32] {
+        let mut random = [0; 32];
+        let shared = &**self.shared();
+        indelible_execution::Environment::fill(shared, Purpose::Id, &mut random);
+        random
     }
 
     /// How an endpoint stands.

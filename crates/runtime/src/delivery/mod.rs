@@ -130,7 +130,9 @@ pub enum DeliveryError {
     #[error("the namespace has {ENDPOINTS_MAX} endpoints; delete one first")]
     TooManyEndpoints,
     /// An endpoint has as many open deliveries as it may have.
-    #[error("endpoint {0} has {QUEUED_MAX} messages that are not delivered; nothing is accepted until some are")]
+    #[error(
+        "endpoint {0} has {QUEUED_MAX} messages that are not delivered; nothing is accepted until some are"
+    )]
     Full(EndpointName),
     /// The body is too large.
     #[error(transparent)]

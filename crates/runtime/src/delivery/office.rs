@@ -10,25 +10,22 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
-use indelible_delivery::{
-    Delivery, Endpoint, EndpointName, EndpointState, Message, MessageId,
-};
+use indelible_delivery::signing::Secret;
+use indelible_delivery::{Delivery, Endpoint, EndpointName, EndpointState, Message, MessageId};
 use indelible_execution::{Actor as Person, audit_entry};
 use indelible_journal::{Micros, Namespace, Timestamp};
 use indelible_machine::{CallerId, Changes, Machine, TimerChange};
 use indelible_records::audit::{self, AuditSubject};
 use indelible_records::delivery::{
-    self, DeliveryKey, EndpointId, OfficeRow, OpenRow, StoredDelivery,
-    StoredEndpoint, StoredMessage,
+    self, DeliveryKey, EndpointId, OfficeRow, OpenRow, StoredDelivery, StoredEndpoint,
+    StoredMessage,
 };
 use indelible_records::queue;
 use indelible_slots::SlotSet;
 use indelible_store::{Batch, ReadError};
 
 use super::desk::Desk;
-use super::{
-    Accepted, DeadDecision, DeliveryError, ENDPOINTS_MAX, EndpointView, QUEUED_MAX,
-};
+use super::{Accepted, DeadDecision, DeliveryError, ENDPOINTS_MAX, EndpointView, QUEUED_MAX};
 use crate::rooms::{Context, Input, Outgoing, RoomMachine, RoomRows, RoomTimer};
 
 /// With so many bytes or rows the changes are committed before the next input.
@@ -59,6 +56,8 @@ pub(crate) enum Ask {
     Delete(EndpointName, Person, String),
     /// To enable an endpoint, or to disable it.
     Enable(EndpointName, bool, Person, String),
+    /// To sign with another secret from now on, and with the earlier ones for so long.
+    Rotate(EndpointName, Secret, Micros, Person),
     /// To tell how its endpoints stand: this one, or all.
     Show(Option<EndpointName>),
     /// To do this with a dead letter of the message at the endpoint. The reason is the person's.
@@ -158,7 +157,8 @@ impl Loaded {
         }
         for ((endpoint, lane), keys) in members {
             let Some(desk) = self.desks.get_mut(&endpoint) else { continue };
-            let is_out = |key: &&DeliveryKey| desk.queued.contains(&key.number) || sent.contains(key);
+            let is_out =
+                |key: &&DeliveryKey| desk.queued.contains(&key.number) || sent.contains(key);
             let mut head = keys.iter().find(is_out).copied();
             for key in &keys {
                 if head.is_some() {
@@ -230,8 +230,9 @@ impl PostOffice {
             Ask::Send(message) => self.accept(cx, *message).map(Reply::Accepted),
             Ask::Put(endpoint, person) => self.put(cx, *endpoint, &person),
             Ask::Delete(name, person, reason) => self.delete(cx, &name, &person, &reason),
-            Ask::Enable(name, on, person, reason) => {
-                self.enable(cx, &name, on, &person, &reason)
+            Ask::Enable(name, on, person, reason) => self.enable(cx, &name, on, &person, &reason),
+            Ask::Rotate(name, secret, overlap, person) => {
+                self.rotate(cx, &name, secret, overlap, &person)
             }
             Ask::Show(name) => {
                 let loaded = self.load(cx)?;
@@ -250,7 +251,11 @@ impl PostOffice {
     }
 
     /// Accepts a message, with a delivery for each endpoint that wants it (O-24, O-61).
-    fn accept(&mut self, cx: &Context<'_>, mut message: Message) -> Result<Accepted, DeliveryError> {
+    fn accept(
+        &mut self,
+        cx: &Context<'_>,
+        mut message: Message,
+    ) -> Result<Accepted, DeliveryError> {
         let id = message.id();
         message.created = cx.now;
         if let Some(known) = self.message(cx, id)? {
@@ -387,12 +392,34 @@ impl PostOffice {
             stored.endpoint.state = EndpointState::Disabled { since: cx.now, why };
         }
         self.pending.endpoints.insert(id);
-        self.audit(cx, person, name, if on { "enable endpoint" } else { "disable endpoint" }, reason);
+        self.audit(
+            cx,
+            person,
+            name,
+            if on { "enable endpoint" } else { "disable endpoint" },
+            reason,
+        );
         if on {
             self.unpause(cx, id);
         }
         let loaded = self.load(cx)?;
         Ok(Reply::Endpoints(vec![Loaded::view(&loaded.desks[&id])]))
+    }
+
+    fn rotate(
+        &mut self,
+        cx: &Context<'_>,
+        name: &EndpointName,
+        secret: Secret,
+        overlap: Micros,
+        person: &Person,
+    ) -> Result<Reply, DeliveryError> {
+        let loaded = self.load(cx)?;
+        let id = loaded.desk_named(name).ok_or(DeliveryError::NoEndpoint)?;
+        self.desk(id).stored.endpoint.rotate(secret, cx.now, overlap);
+        self.pending.endpoints.insert(id);
+        self.audit(cx, person, name, "rotate the secret of an endpoint", "");
+        Ok(Reply::Done)
     }
 
     pub(super) fn audit(
@@ -525,10 +552,10 @@ impl PostOffice {
         stored: &StoredMessage,
     ) -> Result<(), DeliveryError> {
         let namespace = self.namespace();
-        let keys = stored.endpoints.iter().map(|endpoint| DeliveryKey {
-            endpoint: *endpoint,
-            number: stored.number,
-        });
+        let keys = stored
+            .endpoints
+            .iter()
+            .map(|endpoint| DeliveryKey { endpoint: *endpoint, number: stored.number });
         let keys: Vec<_> = keys.collect();
         for key in &keys {
             let known = self.delivery(cx, *key)?;
@@ -670,7 +697,12 @@ impl Machine for PostOffice {
             }
             for id in pending.endpoints {
                 batch.touch(delivery::room_key(&loaded.namespace).slot());
-                delivery::put_endpoint(&mut batch, &loaded.namespace, id, &loaded.desks[&id].stored);
+                delivery::put_endpoint(
+                    &mut batch,
+                    &loaded.namespace,
+                    id,
+                    &loaded.desks[&id].stored,
+                );
             }
             for (key, stored) in &pending.deliveries {
                 batch.touch(delivery::room_key(&loaded.namespace).slot());

@@ -94,8 +94,8 @@ fn view(
 ) -> Result<MessageView, DeliveryError> {
     let StoredMessage { number, message, .. } = stored;
     let rows = delivery::deliveries_of(read, &message.namespace, number, ENDPOINTS_MAX)?.value;
-    let deliveries = rows.into_iter().filter_map(|(key, stored)| {
-        Some((names.get(&key.endpoint)?.clone(), stored.delivery))
-    });
+    let deliveries = rows
+        .into_iter()
+        .filter_map(|(key, stored)| Some((names.get(&key.endpoint)?.clone(), stored.delivery)));
     Ok(MessageView { id, number, deliveries: deliveries.collect(), message })
 }

@@ -327,7 +327,9 @@ impl PostOffice {
         delivery::delete_dead(self.batch(cx), &namespace, key);
         let lane = stored.lane.clone();
         match decision {
-            DeadDecision::Abandon => self.advance(cx, key, stored, &message, rules::Input::Abandon)?,
+            DeadDecision::Abandon => {
+                self.advance(cx, key, stored, &message, rules::Input::Abandon)?
+            }
             DeadDecision::Redeliver => {
                 self.advance(cx, key, stored, &message, rules::Input::Redeliver)?;
                 if let Some(lane) = &lane {
@@ -401,7 +403,9 @@ fn read_end(end: &End, now: Timestamp) -> (AttemptEnd, String) {
             let shown = &answer.body[..answer.body.len().min(ANSWER_SHOWN_BYTES)];
             let text = match shown {
                 [] => format!("the endpoint answered {status}"),
-                body => format!("the endpoint answered {status}: {}", String::from_utf8_lossy(body)),
+                body => {
+                    format!("the endpoint answered {status}: {}", String::from_utf8_lossy(body))
+                }
             };
             (AttemptEnd::Answered { status, retry_after: retry_after.map(wait) }, text)
         }

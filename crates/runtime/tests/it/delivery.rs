@@ -15,9 +15,7 @@ use indelible_http::{Attempt, Part};
 use indelible_journal::{Micros, Namespace};
 use indelible_ledger::OriginId;
 use indelible_records::{audit, check};
-use indelible_runtime::delivery::{
-    Accepted, DeadDecision, DeliveryError, MessageView, NewMessage,
-};
+use indelible_runtime::delivery::{Accepted, DeadDecision, DeliveryError, MessageView, NewMessage};
 use indelible_runtime::{Actor, Attribution, Options, Pace, PersonDecision};
 
 use crate::support::wire::{Wire, answered, unknown};
@@ -98,11 +96,8 @@ fn decide(
     endpoint: &str,
     decision: DeadDecision,
 ) -> Result<Delivery, DeliveryError> {
-    let decided = PersonDecision {
-        actor: Actor::new("ada"),
-        reason: "looked".to_owned(),
-        key: None,
-    };
+    let decided =
+        PersonDecision { actor: Actor::new("ada"), reason: "looked".to_owned(), key: None };
     let engine = house.engine();
     house.wait(engine.decide_dead(&namespace(), accepted.id, &name(endpoint), decision, decided))
 }
@@ -158,7 +153,9 @@ fn one_key_is_one_message() {
     assert_eq!((first.is_prior, first.endpoints), (false, 2));
     assert!(!first.id.to_string().contains('.'));
     rest(&house);
-    assert!(is_delivered(&delivery(&house, first, "a")) && is_delivered(&delivery(&house, first, "b")));
+    assert!(
+        is_delivered(&delivery(&house, first, "a")) && is_delivered(&delivery(&house, first, "b"))
+    );
     let sent = wire.sent();
     assert_eq!(sent.len(), 2);
     for attempt in &sent {
@@ -218,9 +215,16 @@ fn ends_of_attempts() {
             let case = format!("{path}, idem {idem}, restarted {restarted}: {delivery:?}");
             assert_eq!(dead(&delivery), *reason, "{case}");
             assert_eq!(is_delivered(&delivery), reason.is_none(), "{case}");
-            assert_eq!((delivery.attempts as usize, wire.count()), (*attempts, *attempts), "{case}");
+            assert_eq!(
+                (delivery.attempts as usize, wire.count()),
+                (*attempts, *attempts),
+                "{case}"
+            );
             let may = delivery.failures.iter().any(|failure| {
-                matches!(failure.code.to_string().as_str(), "STATUS_500" | "STATUS_302" | "NO_ANSWER" | "DELIVERY_TIMEOUT")
+                matches!(
+                    failure.code.to_string().as_str(),
+                    "STATUS_500" | "STATUS_302" | "NO_ANSWER" | "DELIVERY_TIMEOUT"
+                )
             });
             assert_eq!(delivery.may_have_arrived, may, "{case}");
             house.crash();
@@ -473,7 +477,9 @@ fn a_deleted_endpoint() {
     rest(&house);
     assert!(is_delivered(&delivery(&house, last, "e")));
     assert_eq!(wire.count(), 2);
-    let entries = audit::before(house.engine().store(), indelible_journal::Timestamp::MAX, 100).unwrap().value;
+    let entries = audit::before(house.engine().store(), indelible_journal::Timestamp::MAX, 100)
+        .unwrap()
+        .value;
     let actions: Vec<_> = entries.iter().map(|entry| entry.action.as_str()).collect();
     assert_eq!(actions.iter().filter(|action| **action == "create endpoint").count(), 2);
     assert_eq!(actions.iter().filter(|action| action.starts_with("abandon message")).count(), 2);

@@ -53,6 +53,8 @@ impl Roles {
             Role::Admin => 8,
             Role::Read => 16,
             Role::Write => 32,
+            Role::Send => 64,
+            Role::Decide => 128,
         }
     }
 }

@@ -7,6 +7,7 @@
 //! - `access`: API keys and the audit record. `backup`: a copy of everything.
 //!   `retention`: the clock by which things are deleted. `hold`: a server that lets nothing go on.
 //!   `health`: whether the server is well.
+//! - `delivery`: endpoints, messages, dead letters.
 //! - `ledger`: transactions, and what is read of vaults.
 //! - `table`: which there are. `openapi`: the document.
 
@@ -15,6 +16,7 @@ mod backup;
 mod call;
 mod component;
 mod control;
+mod delivery;
 mod events;
 mod execution;
 mod health;

@@ -124,6 +124,8 @@ fn about(name: &str) -> &'static str {
         "signal" => "The name of a signal.",
         "promise" => "The id of a promise: whole, or with the first digits of its root.",
         "vault" => "The name of a vault.",
+        "endpoint" => "The name of an endpoint.",
+        "message" => "The id of a message: `msg_` and 40 digits.",
         "client" => "The id of a client of the ledger.",
         "key" => "The key of an entity; a slash in it is sent as %2F.",
         "height" => "The height of a transaction.",

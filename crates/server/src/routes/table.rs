@@ -1,4 +1,5 @@
-//! Which paths there are. Those of the ledger are in `ledger`.
+//! Which paths there are. Those of the ledger are in `ledger`, those of
+//! endpoints and messages in `delivery`.
 
 use http::Method;
 use indelible_api::access::{AuditPage, CreatedToken, NewToken, Role, Token, Tokens, WhoAmI};
@@ -20,6 +21,7 @@ macro_rules! does {
     };
 }
 
+mod delivery;
 mod ledger;
 
 use super::{Body, Form, Handler, Parameter, RequiredAccess, ResponseBody, Route};
@@ -437,6 +439,19 @@ pub static ROUTES: &[Route] = &[
         .about("Functions that can be called")
         .needs(RequiredAccess::Credential)
         .answers(&[(200, json::<Functions>())]),
+    delivery::endpoints(),
+    delivery::put_endpoint(),
+    delivery::endpoint(),
+    delivery::delete_endpoint(),
+    delivery::enable("/v1/endpoints/{endpoint}/enable", "enableEndpoint"),
+    delivery::disable("/v1/endpoints/{endpoint}/disable", "disableEndpoint"),
+    delivery::rotate(),
+    delivery::send(),
+    delivery::messages(),
+    delivery::message(),
+    delivery::dead_letters(),
+    delivery::redeliver(),
+    delivery::abandon(),
     ledger::vaults(),
     ledger::put_vault(),
     ledger::vault(),

@@ -10,7 +10,7 @@ use toml::{Table, Value as Toml};
 use super::keys::{KEYS, TABLES};
 use super::layers::{Layer, Problem};
 use super::print::quoted;
-use super::reach::{Component, Reach};
+use super::reach::{Component, Deliveries, Reach};
 use super::value::{Kind, Value};
 use crate::nearest::nearest;
 use crate::run::egress::secret_source;
@@ -21,6 +21,8 @@ use crate::run::egress::secret_source;
 struct File {
     #[serde(default)]
     components: BTreeMap<String, Component>,
+    #[serde(default)]
+    deliveries: Deliveries,
     #[serde(default)]
     secrets: Table,
     #[serde(flatten)]
@@ -35,7 +37,7 @@ const ALL_KEYS: &str = "docs/guides/configuration.md lists all keys; --print-con
 /// Reads the text of a file of this name.
 pub(super) fn read(text: &str, name: &Path) -> Result<(Layer, Reach), Vec<Problem>> {
     let problem = |what, hint: &str| Problem { what, hint: hint.to_owned(), of_flags: false };
-    let File { components, secrets, keys } = toml::from_str(text).map_err(|error| {
+    let File { components, deliveries, secrets, keys } = toml::from_str(text).map_err(|error| {
         let what = format!("{}:{}", name.display(), crate::syntax::at(text, &error));
         vec![problem(what, &format!("the file is TOML: https://toml.io; {ALL_KEYS}"))]
     })?;
@@ -45,7 +47,7 @@ pub(super) fn read(text: &str, name: &Path) -> Result<(Layer, Reach), Vec<Proble
         problems.push(problem(format!("{}: {key}: {what}", name.display()), hint));
     };
     let layer = layer(keys, folder, &mut tell);
-    let reach = Reach { components, secrets: sources(secrets, folder, &mut tell) };
+    let reach = Reach { components, deliveries, secrets: sources(secrets, folder, &mut tell) };
     reach.check(&mut tell);
     if problems.is_empty() { Ok((layer, reach)) } else { Err(problems) }
 }
@@ -81,7 +83,7 @@ fn layer(top: Table, folder: &Path, tell: Tell<'_>) -> Layer {
 fn meant(name: &str) -> Option<&'static str> {
     let names = || KEYS.iter().map(|key| key.name);
     let without_table = names().find(|known| known.ends_with(&format!(".{name}")));
-    let known = names().chain(TABLES).chain(["components", "secrets"]);
+    let known = names().chain(TABLES).chain(["components", "deliveries", "secrets"]);
     without_table.or_else(|| nearest(name, known))
 }
 

@@ -34,6 +34,9 @@ fn lines(settings: &Settings) -> Vec<Line<'_>> {
     let mut add = |path: Vec<_>, value: Toml| {
         lines.push((path, Some(value), settings.file.clone().unwrap_or_default()));
     };
+    let deliveries = &settings.reach.deliveries;
+    add(vec!["deliveries", "networks"], deliveries.networks.clone().into());
+    add(vec!["deliveries", "plain_http"], deliveries.plain_http.into());
     for (name, component) in &settings.reach.components {
         add(vec!["components", name, "hosts"], component.hosts.clone().into());
         add(vec!["components", name, "networks"], component.networks.clone().into());

@@ -1,8 +1,10 @@
-//! What components may reach, and where secrets are: `[components.NAME]` and `[secrets]`.
+//! What components and messages may reach, and where secrets are: `[components.NAME]`,
+//! `[deliveries]` and `[secrets]`.
 
 use std::collections::BTreeMap;
 
 use indelible_http_client::{Client, Config, Grant, Grants, HostPattern, SecretSource};
+use indelible_runtime::delivery::DELIVERY_GRANT;
 use serde::Deserialize;
 
 use super::file::Tell;
@@ -15,6 +17,8 @@ use crate::run::egress::{networks, proxies, unable};
 pub(crate) struct Reach {
     /// By name.
     pub(super) components: BTreeMap<String, Component>,
+    /// What messages may reach.
+    pub(super) deliveries: Deliveries,
     /// Where each secret is.
     pub(super) secrets: BTreeMap<String, SecretSource>,
 }
@@ -33,6 +37,28 @@ pub(super) struct Component {
     pub(super) secrets: Vec<String>,
 }
 
+/// What messages to endpoints may reach: any host with a public address, and these.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table, as [deliveries]")]
+pub(super) struct Deliveries {
+    /// Addresses that are not public and may be reached.
+    pub(super) networks: Vec<String>,
+    /// Whether they may be sent without TLS.
+    pub(super) plain_http: bool,
+}
+
+impl Deliveries {
+    fn grant(&self) -> Result<Grant, String> {
+        let networks = self.networks.iter().map(|network| networks(network));
+        Ok(Grant {
+            any_host: true,
+            networks: networks.collect::<Result<Vec<_>, _>>()?.concat(),
+            plain_http: self.plain_http,
+            ..Grant::default()
+        })
+    }
+}
+
 impl Component {
     /// The grant for the HTTP client; or the wrong key, and why.
     pub(super) fn grant(&self) -> Result<Grant, (&'static str, String)> {
@@ -45,6 +71,7 @@ impl Component {
             networks: networks.concat(),
             secrets: self.secrets.iter().map(|own| (own.clone(), Vec::new())).collect(),
             plain_http: self.plain_http,
+            ..Grant::default()
         })
     }
 }
@@ -52,6 +79,10 @@ impl Component {
 impl Reach {
     /// Reports invalid hosts and networks, and secrets that are missing under `[secrets]`.
     pub(super) fn check(&self, tell: Tell<'_>) {
+        if let Err(why) = self.deliveries.grant() {
+            let hint = "write networks as 10.1.0.0/16, loopback or private";
+            tell("deliveries.networks", &why, hint);
+        }
         for (name, component) in &self.components {
             let at = |key: &str| format!("components.{}.{key}", quoted(name));
             if let Err((key, why)) = component.grant() {
@@ -78,6 +109,8 @@ impl Reach {
         for (name, component) in &self.components {
             grants.insert(name, component.grant().expect("it was checked when the file was read"));
         }
+        let deliveries = self.deliveries.grant().expect("it was checked when the file was read");
+        grants.insert(DELIVERY_GRANT, deliveries);
         let config = Config { grants, secrets: self.secrets.clone(), proxies, ..Config::default() };
         Client::start(config).map_err(|error| {
             unable(
