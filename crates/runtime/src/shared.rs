@@ -19,6 +19,7 @@ use crate::admission::Admission;
 use crate::cell::Cell;
 use crate::command::{Command, RoomCommand};
 use crate::component::Components;
+use crate::delivery::DeliveryCounts;
 use crate::effects::Effects;
 use crate::end_counts::EndCounts;
 use crate::followers::Followers;
@@ -63,6 +64,7 @@ pub(crate) struct Shared {
     pub(crate) recovery: Recovery,
     pub(crate) reader: Reader,
     pub(crate) effects: Effects,
+    pub(crate) deliveries: Arc<DeliveryCounts>,
     /// Itself, for threads that come from outside (`effects.rs`).
     pub(crate) me: Weak<Shared>,
     /// The bounds that trees keep.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use indelible_api::call::Verdict;
 use indelible_ledger::Scope;
+use indelible_runtime::delivery::DeliveryReadings;
 use indelible_runtime::{
     BUCKETS_MS, EndReadings, FunctionEnds, LaneReadings, OTHER_FUNCTIONS, OUTCOMES,
 };
@@ -229,6 +230,7 @@ impl Metrics {
             family(&mut text, name, kind, help, engine.reads.iter().map(labelled));
         }
         end_counts(&mut text, &state.engine.end_readings());
+        deliveries(&mut text, &state.engine.delivery_readings());
         if let Some(logs) = &state.logs {
             let kept = "Lines that functions logged and that are kept";
             line(&mut text, "log_lines", "counter", kept, logs.written());
@@ -260,6 +262,23 @@ fn family(
     for (labels, value) in values {
         let _ = writeln!(text, "indelible_{name}{total}{labels} {value}");
     }
+}
+
+/// What was sent to endpoints.
+fn deliveries(text: &mut String, readings: &DeliveryReadings) {
+    let DeliveryReadings { accepted, repeated, outcomes, attempts, .. } = readings;
+    let about = "Messages that were accepted; prior: again, under the same key";
+    let prior = [("{prior=\"false\"}", accepted), ("{prior=\"true\"}", repeated)];
+    family(text, "messages", "counter", about, prior);
+    let labelled = |name: &'static str, (value, count): &(&str, u64)| {
+        (format!("{{{name}=\"{value}\"}}"), *count)
+    };
+    let about = "Deliveries of messages to endpoints that came to this outcome";
+    let outcomes = outcomes.iter().map(|one| labelled("outcome", one));
+    family(text, "deliveries", "counter", about, outcomes);
+    let about = "Attempts to deliver a message, by how they ended";
+    let attempts = attempts.iter().map(|one| labelled("end", one));
+    family(text, "delivery_attempts", "counter", about, attempts);
 }
 
 /// How executions and attempts at effects ended.

@@ -23,6 +23,7 @@ impl Run {
         self.nothing_is_left()?;
         self.counters_agree()?;
         self.vaults_agree()?;
+        self.posts_agree()?;
         let mut trees = Vec::new();
         for (number, root) in &self.ledger.roots {
             let tree = store::tree(self.store(), root).map_err(unreadable)?;

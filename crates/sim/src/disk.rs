@@ -7,8 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use indelible_delivery::delivery::State;
 use indelible_journal::{Attempt, JournalKey};
 use indelible_records::TABLES;
+use indelible_records::delivery::{self, DeliveryKey};
 use indelible_store::backend::{Backend, BackendError, BackendSnapshot, Presence};
 use indelible_store::{Bounds, Sequence, Store, Table, Write};
 use indelible_store_conformance::late::{Habits, LateBackend, LateServer};
@@ -172,6 +174,22 @@ impl Disk {
         let store = store.expect("what was committed can be opened");
         let all = store::all(&store, false).expect("memory can be read");
         effects::in_flight(&all, key)
+    }
+
+    /// Whether an attempt to deliver this message is under way, by what is committed.
+    pub(crate) fn is_sending(&self, id: &str) -> bool {
+        let backend: Arc<dyn Backend> = Arc::new(self.server.committed_rows());
+        let store = Store::start_by_hand(backend, &TABLES, Bounds::DEFAULT);
+        let store = store.expect("what was committed can be opened");
+        let Ok(id) = id.parse() else { return false };
+        let stored = delivery::message(&store, id).ok().and_then(|seen| seen.value);
+        let Some(stored) = stored else { return false };
+        stored.endpoints.iter().any(|endpoint| {
+            let key = DeliveryKey { endpoint: *endpoint, number: stored.number };
+            let row = delivery::delivery(&store, &stored.message.namespace, key);
+            let state = row.ok().and_then(|seen| seen.value).map(|row| row.delivery.state);
+            matches!(state, Some(State::Sending { .. }))
+        })
     }
 
     /// Whether it is as it should be.

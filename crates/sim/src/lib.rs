@@ -35,6 +35,7 @@ mod ledger;
 mod oracle;
 mod peer;
 mod plan;
+mod posts;
 pub mod program;
 mod quiet;
 mod rng;

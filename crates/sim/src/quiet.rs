@@ -8,6 +8,7 @@ use indelible_runtime::world::Clock as _;
 
 use crate::client::{How, Request};
 use crate::disk::Health;
+use crate::posts::Posters;
 use crate::program::SIGNALS;
 use crate::rooms::Users;
 use crate::run::{Run, poll_to_end};
@@ -42,6 +43,7 @@ impl Run {
             }
         }
         self.settle_vaults()?;
+        self.settle_posts()?;
         for _ in 0..ROUNDS_MAX {
             self.tick += 1;
             self.rest()?;
@@ -69,6 +71,7 @@ impl Run {
             let answered = self.poll_all()?;
             self.users.as_mut().map_or(Ok(()), Users::look)?;
             self.writers.as_mut().map_or(Ok(()), Writers::look)?;
+            self.posters.as_mut().map_or(Ok(()), Posters::look)?;
             // Polling makes new work: a client that is admitted because another was answered asks
             // only now, and a polled client may submit a batch itself.
             let asked = self.engine().readings().runnable > 0

@@ -19,6 +19,7 @@ use crate::effects::AttemptFacts;
 use crate::ledger::Ledger;
 use crate::peer::Peer;
 use crate::plan::{Action, Plan};
+use crate::posts::{Posters, Wires};
 use crate::program::SIGNALS;
 use crate::rooms::Users;
 use crate::transcript::Transcript;
@@ -84,6 +85,8 @@ pub(crate) struct Run {
     pub(crate) ledger: Ledger,
     pub(crate) users: Option<Users>,
     pub(crate) writers: Option<Writers>,
+    pub(crate) posters: Option<Posters>,
+    pub(crate) wires: Arc<Wires>,
     pub(crate) tick: u64,
     /// The next number for a signal, cancel or resolution: each has its own.
     next_value: u64,
@@ -106,8 +109,11 @@ impl Run {
         let clock = Arc::new(SimClock::new());
         let (own_disk, own_clock) = (Arc::clone(&disk), Arc::clone(&clock));
         let peer = Peer::new(own_disk, own_clock, Arc::clone(&transcript), plan.slow_percent);
+        let peer = Arc::new(peer);
         Self {
-            peer: Arc::new(peer),
+            wires: Arc::new(Wires::new(Arc::clone(&peer), Arc::clone(&disk))),
+            posters: Posters::new(seed),
+            peer,
             known: AttemptFacts::default(),
             kit: kit.clone(),
             seed,
@@ -175,7 +181,7 @@ impl Run {
 
     /// Neither the peer nor the observer has seen the engine break a rule.
     pub(crate) fn is_well(&self) -> Result<(), String> {
-        match self.peer.wrong().or_else(|| self.told.wrong()) {
+        match self.peer.wrong().or_else(|| self.wires.wrong()).or_else(|| self.told.wrong()) {
             Some(wrong) => Err(wrong),
             None => Ok(()),
         }
@@ -204,7 +210,7 @@ impl Run {
             clock: self.clock.clone(),
             entropy: Arc::new(SimEntropy { seed: self.seed, ids: AtomicU64::new(self.tick << 32) }),
             observer: self.told.clone(),
-            http: self.peer.clone(),
+            http: self.wires.clone(),
             witness: Arc::new(SilentObserver),
             guests: Arc::clone(&self.kit.guests),
         };
@@ -215,12 +221,13 @@ impl Run {
         Ok(())
     }
 
-    /// The users of counters and of the vault have their turn.
+    /// The users of counters, of the vault and of endpoints have their turn.
     pub(crate) fn count(&mut self) -> Result<(), String> {
         let engine = Arc::clone(self.engine());
         self.users.as_mut().map_or(Ok(()), |users| users.act(&engine))?;
         drop(engine);
-        self.write_vaults()
+        self.write_vaults()?;
+        self.post()
     }
 
     fn act(&mut self, action: Action) -> Result<(), String> {
@@ -328,7 +335,8 @@ impl Run {
 
     /// Moves one request on the wire. False: none can move before time passes.
     pub(crate) fn wire(&mut self) -> bool {
-        self.peer.step(&mut self.rng)
+        let moved = self.peer.step(&mut self.rng);
+        self.wires.step(&mut self.rng) || moved
     }
 
     /// The journals on disk say of each effect what the wire knows of it.
@@ -428,9 +436,13 @@ impl Run {
         if let Some(writers) = &mut self.writers {
             writers.hang_up();
         }
+        if let Some(posters) = &mut self.posters {
+            posters.hang_up();
+        }
         let engine = self.engine.take().and_then(Arc::into_inner);
         drop(engine.expect("nobody else has the engine"));
         self.peer.cut();
+        self.wires.cut();
     }
 
     /// A new client asks, and is polled once.

@@ -1,12 +1,14 @@
 //! Delivery as others use it (O): endpoints are kept, messages are accepted, and sent to every endpoint
 //! that wants them. Whatever is answered is durable (D2).
 //!
+//! - `counts`: what all offices have done, for metrics.
 //! - `office`: the post office of a namespace as a machine of the host.
 //! - `desk`: an endpoint in it: what is queued, which lanes are busy, when it may send.
 //! - `sending`: attempts, from the queue to their end.
 //! - `door`: what is asked of an office, checked and handed to the machine.
 //! - `reads`: what is stored.
 
+mod counts;
 mod desk;
 mod door;
 mod office;
@@ -25,6 +27,8 @@ use indelible_ledger::OriginId;
 
 pub use indelible_records::delivery::MessageNumber;
 
+pub(crate) use self::counts::DeliveryCounts;
+pub use self::counts::DeliveryReadings;
 pub(crate) use self::office::PostOffice;
 pub use self::reads::DELIVERY_PAGE_MAX;
 use crate::EngineError;

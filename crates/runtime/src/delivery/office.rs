@@ -25,7 +25,9 @@ use indelible_slots::SlotSet;
 use indelible_store::{Batch, ReadError};
 
 use super::desk::Desk;
-use super::{Accepted, DeadDecision, DeliveryError, ENDPOINTS_MAX, EndpointView, QUEUED_MAX};
+use super::{
+    Accepted, DeadDecision, DeliveryCounts, DeliveryError, ENDPOINTS_MAX, EndpointView, QUEUED_MAX,
+};
 use crate::rooms::{Context, Input, Outgoing, RoomMachine, RoomRows, RoomTimer};
 
 /// With so many bytes or rows the changes are committed before the next input.
@@ -75,8 +77,8 @@ pub(crate) enum Reply {
 }
 
 /// The machine of a post office.
-#[derive(Default)]
 pub(crate) struct PostOffice {
+    pub(super) counts: Arc<DeliveryCounts>,
     /// `None`: not read yet.
     pub(super) loaded: Option<Loaded>,
     pub(super) pending: Pending,
@@ -211,6 +213,10 @@ impl Loaded {
 }
 
 impl PostOffice {
+    pub(crate) fn new(counts: Arc<DeliveryCounts>) -> Self {
+        Self { counts, loaded: None, pending: Pending::default() }
+    }
+
     /// Loads the office. Attempts that another process had under way are lost.
     pub(super) fn load(&mut self, cx: &Context<'_>) -> Result<&mut Loaded, DeliveryError> {
         if self.loaded.is_none() {
@@ -263,6 +269,7 @@ impl PostOffice {
             if known.message.conflict_hash() != message.conflict_hash() {
                 return Err(DeliveryError::Mismatch);
             }
+            self.counts.accepted(true);
             return Ok(Accepted { id, is_prior: true, endpoints: known.endpoints.len() });
         }
         let loaded = self.load(cx)?;
@@ -301,6 +308,7 @@ impl PostOffice {
             self.send_next(cx, *endpoint);
         }
         self.sweep_by(cx, cx.now.saturating_add(cx.retention.window()));
+        self.counts.accepted(false);
         Ok(Accepted { id, is_prior: false, endpoints: stored.endpoints.len() })
     }
 

@@ -206,6 +206,7 @@ impl PostOffice {
         let InFlight { key, attempt, stored, message } = in_flight;
         self.desk(key.endpoint).sending -= 1;
         let (end, text) = read_end(&end, cx.now);
+        self.counts.ended(&end);
         let input = rules::Input::End { attempt, end, text: &text };
         self.advance(cx, key, stored, &message, input)?;
         if was_full {
@@ -225,6 +226,7 @@ impl PostOffice {
         outcome: Outcome,
     ) -> Result<(), DeliveryError> {
         use indelible_delivery::lane::{Turn, turn};
+        self.counts.settled(&outcome);
         let namespace = self.namespace();
         if let Outcome::Dead(_) = outcome {
             delivery::put_dead(self.batch(cx), &namespace, key);

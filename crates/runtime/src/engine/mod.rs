@@ -44,6 +44,7 @@ pub use self::views::{
     TreePage,
 };
 use crate::command::Command;
+use crate::delivery::DeliveryReadings;
 use crate::end_counts::EndReadings;
 use crate::guest;
 use crate::reader::{Lane, LaneReadings};
@@ -209,6 +210,11 @@ impl Engine {
     /// How executions and attempts at effects ended, so far.
     pub fn end_readings(&self) -> EndReadings {
         self.shared.end_counts.readings()
+    }
+
+    /// What post offices have done, so far.
+    pub fn delivery_readings(&self) -> DeliveryReadings {
+        self.shared.deliveries.readings()
     }
 }
 

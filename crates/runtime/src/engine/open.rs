@@ -20,7 +20,7 @@ use crate::admission::Admission;
 use crate::cell::Cell;
 use crate::command::{Command, RoomCommand};
 use crate::component::Components;
-use crate::delivery::PostOffice;
+use crate::delivery::{DeliveryCounts, PostOffice};
 use crate::effects::Effects;
 use crate::end_counts::EndCounts;
 use crate::guest::Guests;
@@ -89,7 +89,11 @@ impl Engine {
     ) -> Result<Self, OpenError> {
         let memory = Arc::new(LedgerMemory::default());
         rooms.insert(LEDGER_ROOM, move || VaultMachine::new(Arc::clone(&memory)));
-        rooms.insert(DELIVERY_ROOM, PostOffice::default);
+        let deliveries = Arc::new(DeliveryCounts::default());
+        rooms.insert(DELIVERY_ROOM, {
+            let counts = Arc::clone(&deliveries);
+            move || PostOffice::new(Arc::clone(&counts))
+        });
         let retention = options.retention()?;
         let World { clock, entropy, observer, witness, http, guests } = world;
         store.damage().tell({
@@ -118,6 +122,7 @@ impl Engine {
         };
         let shared = Arc::new_cyclic(|me| Shared {
             me: Weak::clone(me),
+            deliveries,
             effects: Effects::new(http, options.effect_shares()),
             clock,
             entropy,

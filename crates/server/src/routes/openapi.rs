@@ -145,7 +145,8 @@ fn path_schema(name: &str) -> Value {
             let pattern = format!("^({hex}|tx:{hex}:(0|[1-9][0-9]{{0,3}}))$");
             json!({ "type": "string", "pattern": pattern })
         }
-        "vault" => json!({ "type": "string", "pattern": "^[a-z0-9_-]{1,64}$" }),
+        "vault" | "endpoint" => json!({ "type": "string", "pattern": "^[a-z0-9_-]{1,64}$" }),
+        "message" => json!({ "type": "string", "pattern": "^msg_[0-9a-f]{40}$" }),
         "key" => json!({ "type": "string", "minLength": 1, "maxLength": 1024 }),
         "height" => form(Form::Number(1, u64::MAX)),
         "token" => json!({ "type": "string", "pattern": "^[0-9a-f]{16}$" }),

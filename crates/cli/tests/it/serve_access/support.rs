@@ -75,6 +75,21 @@ impl Running {
         self.keep(answer)
     }
 
+    /// Sends a message in a namespace; its id.
+    pub(crate) fn send_message(&self, credential: Option<&str>, namespace: &str) -> String {
+        let bearer = format!("Bearer {}", credential.unwrap());
+        let headers = [
+            ("authorization", bearer.as_str()),
+            ("content-type", "application/json"),
+            ("idempotency-key", "a message"),
+        ];
+        let path = format!("/v1/messages?namespace={namespace}");
+        let body = br#"{"topic":"t","body":1}"#;
+        let answer = self.keep(request(&self.address, "POST", &path, &headers, body).unwrap());
+        assert_eq!(answer.status, 202, "{}", text(&answer));
+        answer.json()["message"].as_str().unwrap().to_owned()
+    }
+
     fn keep(&self, answer: Answer) -> Answer {
         self.seen.lock().unwrap().push(answer.clone());
         answer

@@ -36,6 +36,10 @@ const CALL: RequiredAccess = RequiredAccess::Role(&[Role::Call]);
 const OPERATE: RequiredAccess = RequiredAccess::Role(&[Role::Operate]);
 const READ: RequiredAccess = RequiredAccess::Role(&[Role::Read, Role::Write, Role::Operate]);
 const WRITE: RequiredAccess = RequiredAccess::Role(&[Role::Write]);
+const SEE_MESSAGES: RequiredAccess =
+    RequiredAccess::Role(&[Role::Send, Role::Decide, Role::Operate]);
+const SEND: RequiredAccess = RequiredAccess::Role(&[Role::Send]);
+const DECIDE: RequiredAccess = RequiredAccess::Role(&[Role::Decide]);
 const DEPLOY: RequiredAccess = RequiredAccess::Role(&[Role::Deploy]);
 const ADMIN: RequiredAccess = RequiredAccess::Role(&[Role::Admin]);
 const ANY: RequiredAccess = RequiredAccess::Credential;
@@ -76,6 +80,37 @@ const ROWS: &[Row] = &[
     // The body makes no sense.
     Row("POST", "/v1/components/{component}/activate", DEPLOY, Of::Component, EMPTY, 400),
     Row("GET", "/v1/functions", ANY, Of::Nobody, None, 200),
+    Row("GET", "/v1/endpoints", SEE_MESSAGES, Of::Namespace, None, 200),
+    // The body makes no sense.
+    Row("PUT", "/v1/endpoints/{endpoint}", OPERATE, Of::Namespace, EMPTY, 400),
+    Row("GET", "/v1/endpoints/{endpoint}", SEE_MESSAGES, Of::Namespace, None, 200),
+    // It is not there.
+    Row("DELETE", "/v1/endpoints/{endpoint}", OPERATE, Of::Namespace, None, 404),
+    Row("POST", "/v1/endpoints/{endpoint}/enable", OPERATE, Of::Namespace, EMPTY, 200),
+    Row("POST", "/v1/endpoints/{endpoint}/disable", OPERATE, Of::Namespace, EMPTY, 200),
+    Row("POST", "/v1/endpoints/{endpoint}/secrets", OPERATE, Of::Namespace, EMPTY, 200),
+    // The body makes no sense.
+    Row("POST", "/v1/messages", SEND, Of::Namespace, EMPTY, 400),
+    Row("GET", "/v1/messages", SEE_MESSAGES, Of::Namespace, None, 200),
+    Row("GET", "/v1/messages/{message}", SEE_MESSAGES, Of::Namespace, None, 200),
+    Row("GET", "/v1/dead-letters", SEE_MESSAGES, Of::Namespace, None, 200),
+    // There is no reason.
+    Row(
+        "POST",
+        "/v1/messages/{message}/endpoints/{endpoint}/redeliver",
+        DECIDE,
+        Of::Namespace,
+        EMPTY,
+        400,
+    ),
+    Row(
+        "POST",
+        "/v1/messages/{message}/endpoints/{endpoint}/abandon",
+        DECIDE,
+        Of::Namespace,
+        EMPTY,
+        400,
+    ),
     Row("GET", "/v1/vaults", READ, Of::Namespace, None, 200),
     Row("PUT", "/v1/vaults/{vault}", OPERATE, Of::Namespace, EMPTY, 200),
     Row("GET", "/v1/vaults/{vault}", READ, Of::Namespace, None, 200),
@@ -158,6 +193,8 @@ struct World<'a> {
     /// What is over, in `alpha` and in `beta`: execution and operation.
     alpha: (String, String),
     beta: (String, String),
+    /// A message in each namespace.
+    messages: [String; 3],
 }
 
 impl World<'_> {
@@ -193,6 +230,8 @@ impl World<'_> {
             ("{promise}", &promise),
             ("{token}", &token),
             ("{vault}", "till"),
+            ("{endpoint}", if row.0 == "DELETE" { "absent" } else { "hook" }),
+            ("{message}", &self.messages[whose as usize]),
             ("{client}", "till"),
             ("{key}", "a"),
             ("{height}", "1"),
@@ -257,6 +296,8 @@ fn who_may_do_what() {
     let operate = key(data, "the-operator", &alpha("operate"));
     let read = key(data, "the-reader", &alpha("read"));
     let write = key(data, "the-writer", &alpha("write"));
+    let send = key(data, "the-sender", &alpha("send"));
+    let decide = key(data, "the-decider", &alpha("decide"));
     let deploy = key(data, "the-deployer", &whole("deploy"));
     let revoked = key(data, "the-revoked", &whole("admin"));
     let spare = key(data, "the-spare", &alpha("call"));
@@ -268,7 +309,9 @@ fn who_may_do_what() {
         let made = try_key(data, "the-expired", &["--role", "admin", "--expires-at", &soon]);
         made.inspect_err(|said| assert!(said.contains("must be in the future"), "{said}")).ok()
     });
-    let keys = [&admin, &call, &operate, &read, &write, &deploy, &revoked, &spare, &expired];
+    let keys = [
+        &admin, &call, &operate, &read, &write, &send, &decide, &deploy, &revoked, &spare, &expired,
+    ];
     let mut secrets = keys.map(|key| key.secret.clone()).to_vec();
 
     let server = Running::start(data, &["--keys"]);
@@ -284,7 +327,15 @@ fn who_may_do_what() {
             assert_eq!(server.ask("POST", &path, by, json(body)).status, 200);
         }
     }
+    let messages = ["alpha", "beta", "gamma"].map(|namespace| {
+        let endpoint = format!("/v1/endpoints/hook?namespace={namespace}");
+        let settings = json(r#"{"url":"https://hook.invalid/"}"#);
+        let made = server.ask("PUT", &endpoint, by, settings);
+        assert_eq!(made.status, 201);
+        server.send_message(by, namespace)
+    });
     let world = World {
+        messages,
         server: &server,
         admin: &admin,
         spare: &spare,
@@ -314,6 +365,8 @@ fn who_may_do_what() {
         asker("operate", Some(&operate.secret), Some(Role::Operate), false),
         asker("read", Some(&read.secret), Some(Role::Read), false),
         asker("write", Some(&write.secret), Some(Role::Write), false),
+        asker("send", Some(&send.secret), Some(Role::Send), false),
+        asker("decide", Some(&decide.secret), Some(Role::Decide), false),
         asker("deploy", Some(&deploy.secret), Some(Role::Deploy), true),
         asker("admin", Some(&admin.secret), Some(Role::Admin), true),
         asker("nobody", None, None, false),
