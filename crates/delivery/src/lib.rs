@@ -16,6 +16,7 @@ pub mod attempt;
 pub mod bounds;
 pub mod breaker;
 mod bytes;
+pub mod dead;
 pub mod delivery;
 mod endpoint;
 mod ids;
@@ -35,7 +36,7 @@ pub use endpoint::{
     EndpointUrl, FieldFilter, FieldSettings, LaneSettings, ScheduleSettings, SecretText,
     SettingsError, SigningSecret, Subscription, TopicPattern, UrlError,
 };
-pub use ids::{ContentHash, IdError, MessageId};
+pub use ids::{ContentHash, EntryId, IdError, MessageId};
 pub use message::{BodyTooLarge, Message, Origin};
 pub use names::{
     ContentType, EndpointName, ForeignId, LaneKey, Maker, NameError, SourceName, Topic,

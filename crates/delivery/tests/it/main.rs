@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "all of this is a test, its helpers too")]
 
 mod breaker;
+mod dead;
 mod delivery;
 mod endpoint;
 mod golden;
