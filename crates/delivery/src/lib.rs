@@ -11,6 +11,13 @@
 //!    [`Pace::admit`](pace::Pace::admit) let it through, [`delivery::step`] begins an attempt. The
 //!    attempt leaves once that is durable, with the headers of [`signing::standard`].
 //! 3. How it ended goes into [`delivery::step`] again: it arrived, it waits, or it is dead.
+//! 4. A dead one becomes an [`Entry`](dead::Entry), and [`dead::decide`] says what a person's signed
+//!    decision does to it.
+//!
+//! # A message on its way in
+//!
+//! [`inbox`] verifies and remembers messages of other providers. An envelope of another server has
+//! more checks, and [`oip::admit`] has their order.
 
 pub mod attempt;
 pub mod bounds;

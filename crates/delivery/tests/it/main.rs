@@ -5,6 +5,7 @@ mod breaker;
 mod dead;
 mod delivery;
 mod endpoint;
+mod envelope;
 mod golden;
 mod inbox;
 mod lane;
