@@ -69,6 +69,10 @@ hash_newtype! {
     MessageId, 20, "msg_"
 }
 hash_newtype! {
+    /// The id of a dead letter. It begins with the slot of its message (C-77).
+    EntryId, 20, "dead_"
+}
+hash_newtype! {
     /// The SHA-256 of bytes: of a body, of an entry, of a decision.
     ContentHash, 32, ""
 }

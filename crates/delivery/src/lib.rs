@@ -11,11 +11,19 @@
 //!    [`Pace::admit`](pace::Pace::admit) let it through, [`delivery::step`] begins an attempt. The
 //!    attempt leaves once that is durable, with the headers of [`signing::standard`].
 //! 3. How it ended goes into [`delivery::step`] again: it arrived, it waits, or it is dead.
+//! 4. A dead one becomes an [`Entry`](dead::Entry), and [`dead::decide`] says what a person's signed
+//!    decision does to it.
+//!
+//! # A message on its way in
+//!
+//! [`inbox`] verifies and remembers messages of other providers. An envelope of another server has
+//! more checks, and [`oip::admit`] has their order.
 
 pub mod attempt;
 pub mod bounds;
 pub mod breaker;
 mod bytes;
+pub mod dead;
 pub mod delivery;
 mod endpoint;
 mod ids;
@@ -35,7 +43,7 @@ pub use endpoint::{
     EndpointUrl, FieldFilter, FieldSettings, LaneSettings, ScheduleSettings, SecretText,
     SettingsError, SigningSecret, Subscription, TopicPattern, UrlError,
 };
-pub use ids::{ContentHash, IdError, MessageId};
+pub use ids::{ContentHash, EntryId, IdError, MessageId};
 pub use message::{BodyTooLarge, Message, Origin};
 pub use names::{
     ContentType, EndpointName, ForeignId, LaneKey, Maker, NameError, SourceName, Topic,

@@ -39,8 +39,8 @@ pub enum Origin {
     Decision {
         /// The message that died.
         reissue_of: MessageId,
-        /// The hash of the decision, which no other decision has.
-        decision: ContentHash,
+        /// The hash of its dead letter, which is decided once.
+        entry: ContentHash,
     },
 }
 
@@ -84,10 +84,10 @@ impl Origin {
                 out.text(namespace.as_str());
                 out.text(key.as_str());
             }
-            Self::Decision { reissue_of, decision } => {
+            Self::Decision { reissue_of, entry } => {
                 out.u8(4);
                 out.raw(reissue_of.as_bytes());
-                out.raw(decision.as_bytes());
+                out.raw(entry.as_bytes());
             }
         }
     }
@@ -103,7 +103,7 @@ impl Origin {
             3 => Self::Key { namespace: from.parsed()?, key: from.parsed()? },
             4 => Self::Decision {
                 reissue_of: MessageId::from_bytes(from.array()?),
-                decision: ContentHash::from_bytes(from.array()?),
+                entry: ContentHash::from_bytes(from.array()?),
             },
             _ => return Err(Malformed("an origin is of unknown kind")),
         })

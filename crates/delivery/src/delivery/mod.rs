@@ -187,7 +187,7 @@ pub enum Ending {
 }
 
 /// What happens to a delivery.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Input<'a> {
     /// It is its turn: breaker, rate and lane let it through.
     Begin,

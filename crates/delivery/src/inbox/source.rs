@@ -11,6 +11,7 @@ use crate::bytes::{Decoder, Encoder, Malformed};
 use crate::endpoint::{SecretText, SettingsError};
 use crate::ids::ContentHash;
 use crate::names::{ForeignId, SourceName};
+use crate::oip::{Envelope, EnvelopeError};
 use crate::signing::{
     DigestEncoding, Hmac, HmacKey, Preset, Received, Rejected, TOLERANCE, VerifyingKey, standard,
 };
@@ -95,7 +96,8 @@ impl SourceRefusal {
 }
 
 impl Source {
-    /// Checks the size, the signature and the id, in this order (impl C-56, O-19).
+    /// Checks the size, the signature and the id, in this order (impl C-56, O-19). Envelopes have
+    /// [`arrive_envelope`](Self::arrive_envelope).
     pub fn arrive(
         &self,
         headers: &[(&str, &str)],
@@ -117,6 +119,23 @@ impl Source {
             conflict_hash: ContentHash::of(body),
             signed,
         })
+    }
+
+    /// The same for an envelope of the `oip` profile, which is signed with one of the public keys
+    /// (impl C-53, O-19).
+    pub fn arrive_envelope(&self, body: &[u8]) -> Result<(Arrival, Envelope), EnvelopeError> {
+        let public = self.keys.iter().filter_map(|key| match key {
+            VerifyingKey::Ed25519(key) => Some(*key),
+            VerifyingKey::Hmac(_) => None,
+        });
+        let envelope = Envelope::open(body, &public.collect::<Vec<_>>())?;
+        let arrival = Arrival {
+            source: self.name.clone(),
+            id: envelope.header.message_id.0.clone(),
+            conflict_hash: envelope.conflict_hash(),
+            signed: Some(envelope.header.timestamp.0),
+        };
+        Ok((arrival, envelope))
     }
 
     /// Until when the row of a message is kept that came now (impl C-54): every copy prolongs it.

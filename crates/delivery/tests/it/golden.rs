@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use indelible_delivery::attempt::{FailureCode, FailureRecord};
 use indelible_delivery::breaker::{Breaker, Sample, Thresholds};
+use indelible_delivery::dead::{DecisionRecord, DecisionType, Entry, EntryState, Proof, Status};
 use indelible_delivery::delivery::{DeadReason, Delivery, State, WaitCause};
 use indelible_delivery::inbox::{Disposition, InboxRow, Source, Target};
 use indelible_delivery::oip::ErrorCode;
@@ -25,10 +26,7 @@ pub(crate) fn origins() -> Vec<Origin> {
         Origin::Promise(promise),
         Origin::Transaction { id, index: 4, slot },
         message("key-1").origin,
-        Origin::Decision {
-            reissue_of: message("key-1").id(),
-            decision: ContentHash::of(b"decision"),
-        },
+        Origin::Decision { reissue_of: message("key-1").id(), entry: ContentHash::of(b"entry") },
     ]
 }
 
@@ -128,6 +126,46 @@ fn inbox_rows() -> Vec<InboxRow> {
     vec![row(accepted), row(rejected)]
 }
 
+fn descendant() -> Entry {
+    let entry = crate::dead::envelope(true);
+    let ancestors = crate::dead::webhook(true).lineage();
+    Entry { ancestors, ttl: None, failures: vec![], ..entry }
+}
+
+fn entry_states() -> Vec<EntryState> {
+    let of = |status| EntryState { status, ..EntryState::NEW };
+    let mut states: Vec<EntryState> = Status::ALL.map(of).into();
+    states[1].successor = Some(message("again").id());
+    states[2].escalated = true;
+    states
+}
+
+fn decision_records() -> Vec<DecisionRecord> {
+    let entry = crate::dead::webhook(true);
+    let types = [
+        (DecisionType::Retry, Some(Proof::NotNeeded)),
+        (DecisionType::Retry, Some(Proof::Receiver)),
+        (DecisionType::Retry, Some(Proof::ReissueOf)),
+        (DecisionType::Abandon, None),
+        (DecisionType::GovernanceEscalation, None),
+        (DecisionType::Redeliver, Some(Proof::Statement)),
+    ];
+    let record = |(decision_type, proof)| {
+        let payload = crate::dead::payload(&entry, decision_type);
+        DecisionRecord {
+            previous: DecisionRecord::GENESIS,
+            entry: entry.id,
+            decision_type,
+            new_message_id: payload.new_message_id.map(|id| id.0),
+            proof,
+            decided_alone: decision_type == DecisionType::Abandon,
+            taken_at: at(1),
+            decision: payload.sign(&crate::dead::ana()),
+        }
+    };
+    types.map(record).into()
+}
+
 /// Every line is a name and the bytes of a row in hexadecimal. A row that this build writes in
 /// another way would not be read by the build before it.
 #[test]
@@ -160,6 +198,20 @@ fn golden_bytes() {
     for row in inbox_rows() {
         assert_eq!(InboxRow::decode(&row.encode()), Ok(row.clone()));
         line("inbox", row.encode());
+    }
+    let server = Ed25519Key::from_seed([9; 32]);
+    for entry in [crate::dead::webhook(true), crate::dead::envelope(false), descendant()] {
+        let sealed = entry.seal(&server);
+        assert_eq!(sealed.open(&[server.public()]), Ok(entry));
+        line("entry", sealed.encode());
+    }
+    for state in entry_states() {
+        assert_eq!(EntryState::decode(&state.encode()), Ok(state));
+        line("entry-state", state.encode());
+    }
+    for record in decision_records() {
+        assert_eq!(DecisionRecord::decode(&record.encode()), Ok(record.clone()));
+        line("decision", record.encode());
     }
     compare("rows-1.txt", include_str!("../fixtures/rows-1.txt"), &found);
 }

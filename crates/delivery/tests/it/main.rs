@@ -2,8 +2,10 @@
 #![expect(clippy::unwrap_used, reason = "all of this is a test, its helpers too")]
 
 mod breaker;
+mod dead;
 mod delivery;
 mod endpoint;
+mod envelope;
 mod golden;
 mod inbox;
 mod lane;
