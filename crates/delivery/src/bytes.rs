@@ -4,6 +4,8 @@
 
 use bytes::Bytes;
 use indelible_journal::{Micros, Timestamp};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 /// The stored bytes are not what they should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -62,6 +64,11 @@ impl Encoder {
 
     pub(crate) fn text(&mut self, text: &str) {
         self.bytes(text.as_bytes());
+    }
+
+    /// Settings, which are stored as people write them.
+    pub(crate) fn json(&mut self, value: &impl Serialize) {
+        self.bytes(&serde_json::to_vec(value).expect("texts, numbers and lists are JSON"));
     }
 
     pub(crate) fn time(&mut self, time: Timestamp) {
@@ -150,6 +157,10 @@ impl<'a> Decoder<'a> {
 
     pub(crate) fn text(&mut self) -> Result<&'a str, Malformed> {
         str::from_utf8(self.bytes()?).map_err(|_| Malformed("a text is not UTF-8"))
+    }
+
+    pub(crate) fn json<T: DeserializeOwned>(&mut self) -> Result<T, Malformed> {
+        serde_json::from_slice(self.bytes()?).map_err(|_| Malformed("settings are not JSON"))
     }
 
     /// A text that has another form.

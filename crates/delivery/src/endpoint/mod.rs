@@ -1,6 +1,5 @@
 //! Endpoints: where messages go, which, and how.
 
-mod encoding;
 mod settings;
 mod subscription;
 
@@ -19,12 +18,15 @@ pub use subscription::{FieldFilter, Subscription, TopicPattern};
 use crate::attempt::Busy503;
 use crate::bounds::URL_BYTES_MAX;
 use crate::breaker::Thresholds;
+use crate::bytes::{Decoder, Encoder, Malformed};
 use crate::delivery::{Ending, Policy};
 use crate::lane::LanePolicy;
 use crate::message::Message;
 use crate::names::EndpointName;
 use crate::schedule::Schedule;
 use crate::signing::Secret;
+
+const VERSION: u8 = 1;
 
 /// Where messages are posted to: an absolute `http` or `https` URL without credentials or fragment.
 #[derive(Clone, PartialEq, Eq)]
@@ -118,19 +120,22 @@ pub enum Disabled {
     Operator,
 }
 
-/// Where messages go, which, and how.
+/// Where messages go, which, and how. What is stored, and shown, are the settings; everything from
+/// `url` on follows from them. New settings are read anew, and take over state and secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
+    /// The settings, without the secrets.
+    pub settings: EndpointSettings,
     /// Its name in its namespace.
     pub name: EndpointName,
     /// Whether messages are sent to it.
     pub state: EndpointState,
+    /// What they are signed with, the current one first.
+    pub secrets: Vec<SigningSecret>,
     /// Where they are posted to.
     pub url: EndpointUrl,
     /// Which it gets.
     pub subscription: Subscription,
-    /// What they are signed with, the current one first.
-    pub secrets: Vec<SigningSecret>,
     /// Whether it tells repetitions of an id (C-52).
     pub class: Idempotency,
     /// What a 503 with `Retry-After` of it proves.
@@ -184,5 +189,49 @@ impl Endpoint {
         self.secrets.insert(0, SigningSecret { secret, until: None });
         self.secrets.retain(|secret| secret.until.is_none_or(|until| now < until));
         self.secrets.truncate(crate::bounds::SECRETS_MAX);
+    }
+    /// Its row: the settings as JSON, its state, and its secrets. The shell seals it before it is
+    /// stored.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Encoder::version(VERSION);
+        out.json(&self.settings);
+        match self.state {
+            EndpointState::Enabled => out.u8(1),
+            EndpointState::Disabled { since, why } => {
+                out.u8(match why {
+                    Disabled::Gone => 2,
+                    Disabled::Operator => 3,
+                });
+                out.time(since);
+            }
+        }
+        out.list(&self.secrets, |out, secret| {
+            secret.secret.encode(out);
+            out.option(secret.until, Encoder::time);
+        });
+        out.finish()
+    }
+
+    /// The endpoint of a row.
+    pub fn decode(row: &[u8]) -> Result<Self, Malformed> {
+        Decoder::row(row, VERSION, |from| {
+            let settings: EndpointSettings = from.json()?;
+            let endpoint = settings.read().map_err(|_| Malformed("a setting is wrong"))?;
+            let disabled = match from.u8()? {
+                1 => None,
+                2 => Some(Disabled::Gone),
+                3 => Some(Disabled::Operator),
+                _ => return Err(Malformed("an endpoint has an unknown state")),
+            };
+            let state = match disabled {
+                None => EndpointState::Enabled,
+                Some(why) => EndpointState::Disabled { since: from.time()?, why },
+            };
+            let secrets = from.list(|from| {
+                let secret = Secret::decode(from)?;
+                Ok(SigningSecret { secret, until: from.option(Decoder::time)? })
+            })?;
+            Ok(Self { state, secrets, ..endpoint })
+        })
     }
 }

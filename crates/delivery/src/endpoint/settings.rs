@@ -27,7 +27,7 @@ const IN_FLIGHT_LIMIT: u32 = 1_000;
 const RATE_LIMIT: u32 = 100_000;
 
 /// A secret in a request. It is in no `Debug` text.
-#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct SecretText(pub String);
 
@@ -54,7 +54,7 @@ impl SettingsError {
 }
 
 /// The settings of an endpoint, as JSON.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EndpointSettings {
     /// Its name: `a-z`, `0-9`, `-` and `_`. May be left out where a path has it.
@@ -103,7 +103,7 @@ pub struct EndpointSettings {
 }
 
 /// A field that a JSON body must have.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FieldSettings {
     /// Where it is: a JSON pointer such as `/order/region`.
@@ -124,7 +124,7 @@ pub enum LaneSettings {
 }
 
 /// When a message is tried again.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
 pub enum ScheduleSettings {
     /// After each of these waits, in seconds.
@@ -134,7 +134,7 @@ pub enum ScheduleSettings {
 }
 
 /// Waits that double.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BackoffSettings {
     /// The first wait.
@@ -146,7 +146,7 @@ pub struct BackoffSettings {
 }
 
 /// When a circuit breaker opens.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BreakerSettings {
     /// The share of failed attempts that opens it, in percent.
@@ -257,6 +257,7 @@ impl EndpointSettings {
         let url = EndpointUrl::new(&self.url).map_err(|why| SettingsError::new("url", why))?;
         let rate = self.rate_per_second;
         Ok(Endpoint {
+            settings: Self { secrets: Vec::new(), ..self.clone() },
             name,
             state: EndpointState::Enabled,
             url,

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::bytes::{Decoder, Encoder, Malformed};
 use crate::names::{NameError, Topic};
 
 /// A topic, or all topics below one: `order.created`, `order.*`, `*`.
@@ -81,23 +80,5 @@ impl Subscription {
         }
         let Ok(json) = serde_json::from_slice::<serde_json::Value>(body) else { return false };
         self.fields.iter().all(|field| json.pointer(&field.pointer) == Some(&field.value))
-    }
-
-    pub(super) fn encode(&self, out: &mut Encoder) {
-        out.list(&self.topics, |out, pattern| out.text(&pattern.to_string()));
-        out.list(&self.fields, |out, field| {
-            out.text(&field.pointer);
-            out.text(&field.value.to_string());
-        });
-    }
-
-    pub(super) fn decode(from: &mut Decoder<'_>) -> Result<Self, Malformed> {
-        let topics = from.list(Decoder::parsed)?;
-        let fields = from.list(|from| {
-            let pointer = from.text()?.into();
-            let value = from.parsed()?;
-            Ok(FieldFilter { pointer, value })
-        })?;
-        Ok(Self { topics, fields })
     }
 }

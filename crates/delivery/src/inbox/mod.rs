@@ -10,7 +10,7 @@ mod row;
 mod source;
 mod window;
 
-pub use row::{Arrival, Disposition, InboxRow, Known, Verdict, judge};
+pub use row::{Arrival, InboxRow, Known, Reception, Verdict, judge};
 pub use source::{
     HmacSettings, IdPlace, PresetSettings, Source, SourceRefusal, SourceSettings, Target,
     TargetSettings,

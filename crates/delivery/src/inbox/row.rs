@@ -25,7 +25,7 @@ pub struct Arrival {
 
 /// What became of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Disposition {
+pub enum Reception {
     /// It was taken, and this was the acknowledgement.
     Accepted {
         /// The bytes that were answered, which are answered again (C-12).
@@ -43,7 +43,7 @@ pub struct InboxRow {
     /// The hash of the message.
     pub conflict_hash: ContentHash,
     /// What became of it.
-    pub disposition: Disposition,
+    pub reception: Reception,
     /// When it first came.
     pub received: Timestamp,
     /// Until when the row is kept. Of a source of the `inbox` profile, every copy prolongs it
@@ -81,9 +81,9 @@ pub fn judge(known: Option<Known<'_>>, conflict_hash: ContentHash) -> Verdict<'_
     match known {
         None => Verdict::Fresh,
         Some(Known::InFlight(hash)) if hash == conflict_hash => Verdict::InFlight,
-        Some(Known::Row(row)) if row.conflict_hash == conflict_hash => match &row.disposition {
-            Disposition::Accepted { ack, .. } => Verdict::PriorResult(ack),
-            Disposition::Rejected(code) => Verdict::PriorError(*code),
+        Some(Known::Row(row)) if row.conflict_hash == conflict_hash => match &row.reception {
+            Reception::Accepted { ack, .. } => Verdict::PriorResult(ack),
+            Reception::Rejected(code) => Verdict::PriorError(*code),
         },
         Some(Known::InFlight(_) | Known::Row(_)) => Verdict::Mismatch,
     }
@@ -94,13 +94,13 @@ impl InboxRow {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::version(VERSION);
         out.raw(self.conflict_hash.as_bytes());
-        match &self.disposition {
-            Disposition::Accepted { ack, effect } => {
+        match &self.reception {
+            Reception::Accepted { ack, effect } => {
                 out.u8(1);
                 out.bytes(ack);
                 out.text(effect);
             }
-            Disposition::Rejected(code) => {
+            Reception::Rejected(code) => {
                 out.u8(2);
                 out.u8(code.number());
             }
@@ -114,16 +114,16 @@ impl InboxRow {
     pub fn decode(row: &[u8]) -> Result<Self, Malformed> {
         Decoder::row(row, VERSION, |from| {
             let conflict_hash = ContentHash::from_bytes(from.array()?);
-            let disposition = match from.u8()? {
-                1 => Disposition::Accepted { ack: from.owned()?, effect: from.text()?.into() },
+            let reception = match from.u8()? {
+                1 => Reception::Accepted { ack: from.owned()?, effect: from.text()?.into() },
                 2 => {
                     let code = ErrorCode::from_number(from.u8()?);
-                    Disposition::Rejected(code.ok_or(Malformed("an error code is not one"))?)
+                    Reception::Rejected(code.ok_or(Malformed("an error code is not one"))?)
                 }
-                _ => return Err(Malformed("a disposition is of unknown kind")),
+                _ => return Err(Malformed("a reception is of unknown kind")),
             };
             let (received, kept_until) = (from.time()?, from.time()?);
-            Ok(Self { conflict_hash, disposition, received, kept_until })
+            Ok(Self { conflict_hash, reception, received, kept_until })
         })
     }
 }

@@ -49,9 +49,12 @@ pub enum Target {
     Transaction(VaultName),
 }
 
-/// Who may send messages here.
+/// Who may send messages here. What is stored, and shown, are the settings; the rest follows from
+/// them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
+    /// The settings, without the secrets.
+    pub settings: SourceSettings,
     /// Its name in its namespace.
     pub name: SourceName,
     /// How its messages are verified.
@@ -149,94 +152,20 @@ impl Source {
         live >= self.live_max
     }
 
-    /// Its row. It holds secrets: the shell seals it before it is stored.
+    /// Its row: the settings as JSON, and its keys. The shell seals it before it is stored.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::version(VERSION);
-        out.text(self.name.as_str());
-        match &self.preset {
-            Preset::StandardWebhooks => out.u8(1),
-            Preset::Stripe => out.u8(2),
-            Preset::GitHub => out.u8(3),
-            Preset::Hmac(hmac) => {
-                out.u8(4);
-                out.text(&hmac.header);
-                out.text(&hmac.prefix);
-                out.bool(hmac.encoding == DigestEncoding::Base64);
-                out.option(hmac.timestamp_header.as_deref(), Encoder::text);
-            }
-            Preset::Oip => out.u8(5),
-        }
+        out.json(&self.settings);
         out.list(&self.keys, |out, key| key.encode(out));
-        match &self.id_place {
-            IdPlace::Header(name) => {
-                out.u8(1);
-                out.text(name);
-            }
-            IdPlace::Pointer(pointer) => {
-                out.u8(2);
-                out.text(pointer);
-            }
-        }
-        match &self.target {
-            Target::Start(function) => {
-                out.u8(1);
-                out.text(function.as_str());
-            }
-            Target::Signal { name, execution } => {
-                out.u8(2);
-                out.text(name.as_str());
-                out.text(execution);
-            }
-            Target::Transaction(vault) => {
-                out.u8(3);
-                out.text(vault.as_str());
-            }
-        }
-        out.micros(self.window);
-        out.micros(self.tolerance);
-        out.u64(self.live_max);
         out.finish()
     }
 
     /// The source of a row.
     pub fn decode(row: &[u8]) -> Result<Self, Malformed> {
         Decoder::row(row, VERSION, |from| {
-            Ok(Self {
-                name: from.parsed()?,
-                preset: match from.u8()? {
-                    1 => Preset::StandardWebhooks,
-                    2 => Preset::Stripe,
-                    3 => Preset::GitHub,
-                    4 => Preset::Hmac(Hmac {
-                        header: from.text()?.to_owned(),
-                        prefix: from.text()?.to_owned(),
-                        encoding: match from.bool()? {
-                            true => DigestEncoding::Base64,
-                            false => DigestEncoding::Hex,
-                        },
-                        timestamp_header: from.option(|from| from.text().map(str::to_owned))?,
-                    }),
-                    5 => Preset::Oip,
-                    _ => return Err(Malformed("a preset is of unknown kind")),
-                },
-                keys: from.list(VerifyingKey::decode)?,
-                id_place: match from.u8()? {
-                    1 => IdPlace::Header(from.text()?.to_owned()),
-                    2 => IdPlace::Pointer(from.text()?.to_owned()),
-                    _ => return Err(Malformed("a place of an id is of unknown kind")),
-                },
-                target: match from.u8()? {
-                    1 => Target::Start(from.parsed()?),
-                    2 => {
-                        Target::Signal { name: from.parsed()?, execution: from.text()?.to_owned() }
-                    }
-                    3 => Target::Transaction(from.parsed()?),
-                    _ => return Err(Malformed("a target is of unknown kind")),
-                },
-                window: from.micros()?,
-                tolerance: from.micros()?,
-                live_max: from.u64()?,
-            })
+            let settings: SourceSettings = from.json()?;
+            let keys = from.list(VerifyingKey::decode)?;
+            settings.read_with(|_| Ok(keys)).map_err(|_| Malformed("a setting is wrong"))
         })
     }
 }
@@ -255,7 +184,7 @@ fn id_in(body: &[u8], pointer: &str) -> Option<ForeignId> {
 }
 
 /// The settings of a source, as JSON.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SourceSettings {
     /// Its name: `a-z`, `0-9`, `-` and `_`.
@@ -279,7 +208,7 @@ pub struct SourceSettings {
 }
 
 /// Who sends.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PresetSettings {
     /// Standard Webhooks, `v1` and `v1a`.
@@ -295,7 +224,7 @@ pub enum PresetSettings {
 }
 
 /// An HMAC-SHA256 in a header.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HmacSettings {
     /// The header with the signature.
@@ -320,7 +249,7 @@ pub struct HmacSettings {
 }
 
 /// What a message does.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TargetSettings {
     /// It starts this function.
@@ -341,6 +270,13 @@ impl SourceSettings {
     /// The source with these settings. A window that is shorter than the provider's own retries is
     /// refused: a late retry would be taken for a new message (impl C-54).
     pub fn read(&self) -> Result<Source, SettingsError> {
+        self.read_with(|preset| self.keys(preset))
+    }
+
+    fn read_with(
+        &self,
+        keys: impl FnOnce(&Preset) -> Result<Vec<VerifyingKey>, SettingsError>,
+    ) -> Result<Source, SettingsError> {
         let name = SourceName::new(&self.name).map_err(|why| SettingsError::new("name", why))?;
         let (preset, id_place, horizon) = self.preset.read()?;
         let bounded = |field, seconds: Option<u64>, default: Micros, min: Micros| {
@@ -358,9 +294,10 @@ impl SourceSettings {
         if live_max == 0 {
             return Err(SettingsError::new("live_max", "use 1 or more"));
         }
-        let keys = self.keys(&preset)?;
+        let keys = keys(&preset)?;
         let target = self.target.read()?;
-        Ok(Source { name, preset, keys, id_place, target, window, tolerance, live_max })
+        let settings = Self { secrets: Vec::new(), ..self.clone() };
+        Ok(Source { settings, name, preset, keys, id_place, target, window, tolerance, live_max })
     }
 
     fn keys(&self, preset: &Preset) -> Result<Vec<VerifyingKey>, SettingsError> {

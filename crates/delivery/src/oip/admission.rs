@@ -7,7 +7,7 @@ use indelible_journal::Timestamp;
 use super::envelope::Envelope;
 use super::error::ErrorCode;
 use crate::ids::ContentHash;
-use crate::inbox::{Deduplication, Disposition, Known, PurgeHorizon, Verdict, judge};
+use crate::inbox::{Deduplication, Known, PurgeHorizon, Reception, Verdict, judge};
 use crate::names::ForeignId;
 
 /// What is known beside the envelope.
@@ -95,9 +95,9 @@ pub fn admit<'a>(envelope: &Envelope, facts: &AdmissionFacts<'a>) -> Admission<'
     // impl O-10: the last moment is in time.
     if stamped.saturating_add(envelope.ttl()) < now {
         return match known {
-            Some(Known::Row(row)) if row.conflict_hash == hash => match row.disposition {
-                Disposition::Accepted { .. } => Admission::AlreadyApplied,
-                Disposition::Rejected(code) => refused(code),
+            Some(Known::Row(row)) if row.conflict_hash == hash => match row.reception {
+                Reception::Accepted { .. } => Admission::AlreadyApplied,
+                Reception::Rejected(code) => refused(code),
             },
             _ => refused(ErrorCode::MessageTtlExpired),
         };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use indelible_delivery::inbox::{Deduplication, Disposition, InboxRow, Known, PurgeHorizon};
+use indelible_delivery::inbox::{Deduplication, InboxRow, Known, PurgeHorizon, Reception};
 use indelible_delivery::oip::{
     Admission, AdmissionFacts, AdmissionRefusal, Envelope, EnvelopeError, ErrorCode, admit,
 };
@@ -176,13 +176,9 @@ fn checks_have_an_order() {
     let windows = Deduplication::default();
     let envelope = envelope(&full());
     let hash = envelope.conflict_hash();
-    let accepted = Disposition::Accepted { ack: "ack".into(), effect: "tx".into() };
-    let row = InboxRow {
-        conflict_hash: hash,
-        disposition: accepted,
-        received: at(0),
-        kept_until: at(700),
-    };
+    let accepted = Reception::Accepted { ack: "ack".into(), effect: "tx".into() };
+    let row =
+        InboxRow { conflict_hash: hash, reception: accepted, received: at(0), kept_until: at(700) };
     let other: ForeignId = "msg_other".parse().unwrap();
     let ack = "ack".into();
     type Change<'a> = Box<dyn Fn(&mut AdmissionFacts<'a>) + 'a>;
@@ -247,13 +243,13 @@ fn an_expired_message_that_is_known() {
     let windows = Deduplication::default();
     let message = envelope(&full());
     let table = [
-        (Disposition::Accepted { ack: "a".into(), effect: "b".into() }, Admission::AlreadyApplied),
-        (Disposition::Rejected(ErrorCode::StateHashMismatch), code(ErrorCode::StateHashMismatch)),
+        (Reception::Accepted { ack: "a".into(), effect: "b".into() }, Admission::AlreadyApplied),
+        (Reception::Rejected(ErrorCode::StateHashMismatch), code(ErrorCode::StateHashMismatch)),
     ];
-    for (disposition, answer) in table {
+    for (reception, answer) in table {
         let row = InboxRow {
             conflict_hash: message.conflict_hash(),
-            disposition,
+            reception,
             received: at(0),
             kept_until: at(700),
         };

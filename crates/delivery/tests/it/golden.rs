@@ -4,16 +4,20 @@ use std::fmt::Write as _;
 
 use indelible_delivery::attempt::{FailureCode, FailureRecord};
 use indelible_delivery::breaker::{Breaker, Sample, Thresholds};
-use indelible_delivery::dead::{DecisionRecord, DecisionType, Entry, EntryState, Proof, Status};
+use indelible_delivery::dead::{
+    DecisionRecord, DecisionType, Entry, EntryState, Proof, SealedEntry, Status,
+};
 use indelible_delivery::delivery::{DeadReason, Delivery, State, WaitCause};
-use indelible_delivery::inbox::{Disposition, InboxRow, Source, Target};
+use indelible_delivery::inbox::{InboxRow, Reception, Source, SourceSettings, TargetSettings};
 use indelible_delivery::oip::ErrorCode;
 use indelible_delivery::signing::{Ed25519Key, Secret};
 use indelible_delivery::{
-    ContentHash, Disabled, Endpoint, EndpointState, Message, Origin, SigningSecret,
+    ContentHash, Disabled, Endpoint, EndpointState, Malformed, Message, Origin, SecretText,
+    SigningSecret,
 };
 use indelible_ledger::TransactionId;
 use indelible_slots::Slot;
+use proptest::prelude::*;
 
 use crate::support::{at, endpoint, message, seconds, settings};
 
@@ -106,20 +110,30 @@ fn sources() -> Vec<Source> {
         (hmac, whsec),
         (r#""oip""#, &public),
     ];
-    let mut sources: Vec<Source> =
-        presets.iter().map(|(preset, secret)| crate::inbox::source(preset, secret)).collect();
-    let name = "paid".parse().unwrap();
-    sources[1].target = Target::Signal { name, execution: "/execution".to_owned() };
-    sources[2].target = Target::Transaction("wallets".parse().unwrap());
-    sources
+    let targets = [
+        TargetSettings::Start("paid".to_owned()),
+        TargetSettings::Signal {
+            name: "paid".to_owned(),
+            execution_pointer: "/execution".to_owned(),
+        },
+        TargetSettings::Transaction("wallets".to_owned()),
+    ];
+    let presets = presets.iter().zip(targets.iter().cycle());
+    let source = |((preset, secret), target): (&(&str, &str), &TargetSettings)| {
+        let text = SecretText((*secret).to_owned());
+        let settings = crate::inbox::source(preset, secret).settings;
+        let target = target.clone();
+        SourceSettings { secrets: vec![text], target, ..settings }.read().unwrap()
+    };
+    presets.map(source).collect()
 }
 
 fn inbox_rows() -> Vec<InboxRow> {
-    let accepted = Disposition::Accepted { ack: "{}".into(), effect: "exe_1".into() };
-    let rejected = Disposition::Rejected(ErrorCode::StateHashMismatch);
-    let row = |disposition| InboxRow {
+    let accepted = Reception::Accepted { ack: "{}".into(), effect: "exe_1".into() };
+    let rejected = Reception::Rejected(ErrorCode::StateHashMismatch);
+    let row = |reception| InboxRow {
         conflict_hash: ContentHash::of(b"body"),
-        disposition,
+        reception,
         received: at(1),
         kept_until: at(2),
     };
@@ -251,5 +265,45 @@ fn conflicts_are_told_by_content() {
     ];
     for other in others {
         assert_ne!(one.conflict_hash(), other.conflict_hash());
+    }
+}
+
+proptest! {
+    /// D12: bytes that are no row, cut rows and rows of another version are refused; what is read is
+    /// written again with the same bytes.
+    #[test]
+    fn damaged_rows_are_refused(
+        line: prop::sample::Index,
+        at: prop::sample::Index,
+        flip in 1..=255_u8,
+    ) {
+        let golden: Vec<&str> = include_str!("../fixtures/rows-1.txt").lines().collect();
+        let (name, hex) = line.get(&golden).rsplit_once(' ').unwrap();
+        let row = data_encoding::HEXLOWER.decode(hex.as_bytes()).unwrap();
+        let rewritten = |row: &[u8]| -> Result<Vec<u8>, Malformed> {
+            Ok(match name.split(' ').next().unwrap() {
+                "message" => Message::decode(row)?.encode(),
+                "endpoint" => Endpoint::decode(row)?.encode(),
+                "delivery" => Delivery::decode(row)?.encode(),
+                "breaker" => Breaker::decode(row)?.encode(),
+                "source" => Source::decode(row)?.encode(),
+                "inbox" => InboxRow::decode(row)?.encode(),
+                "entry" => SealedEntry::decode(row)?.encode(),
+                "entry-state" => EntryState::decode(row)?.encode(),
+                "decision" => DecisionRecord::decode(row)?.encode(),
+                other => panic!("{other}"),
+            })
+        };
+        prop_assert_eq!(&rewritten(&row), &Ok(row.clone()));
+        let at = at.index(row.len());
+        prop_assert!(rewritten(&row[..at]).is_err());
+        let newer = [&[row[0] + 1], &row[1..]].concat();
+        prop_assert!(rewritten(&newer).is_err());
+        let longer = [&row[..], &[0]].concat();
+        prop_assert!(rewritten(&longer).is_err());
+        // A flipped byte is for the row's seal to notice: here it is only no panic.
+        let mut flipped = row;
+        flipped[at] ^= flip;
+        _ = rewritten(&flipped);
     }
 }

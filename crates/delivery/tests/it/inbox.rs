@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use indelible_delivery::ContentHash;
 use indelible_delivery::inbox::{
-    Disposition, InboxRow, Known, PurgeHorizon, Source, SourceRefusal, SourceSettings, Verdict,
-    judge,
+    InboxRow, Known, PurgeHorizon, Reception, Source, SourceRefusal, SourceSettings, Verdict, judge,
 };
 use indelible_delivery::oip::ErrorCode;
 use indelible_delivery::signing::{HmacKey, Rejected, Secret, standard};
@@ -63,7 +62,7 @@ impl Receiver {
                 let ack = format!("{id} {count}");
                 let row = InboxRow {
                     conflict_hash: arrival.conflict_hash,
-                    disposition: Disposition::Accepted {
+                    reception: Reception::Accepted {
                         ack: ack.clone().into(),
                         effect: "exe_1".into(),
                     },
@@ -192,14 +191,10 @@ fn capacity_evicts_nothing() {
 #[test]
 fn verdicts() {
     let (hash, other) = (ContentHash::of(b"one"), ContentHash::of(b"other"));
-    let row = |disposition| InboxRow {
-        conflict_hash: hash,
-        disposition,
-        received: at(0),
-        kept_until: at(1),
-    };
-    let accepted = row(Disposition::Accepted { ack: "ok".into(), effect: "tx".into() });
-    let rejected = row(Disposition::Rejected(ErrorCode::StateHashMismatch));
+    let row =
+        |reception| InboxRow { conflict_hash: hash, reception, received: at(0), kept_until: at(1) };
+    let accepted = row(Reception::Accepted { ack: "ok".into(), effect: "tx".into() });
+    let rejected = row(Reception::Rejected(ErrorCode::StateHashMismatch));
     let ack = "ok".into();
     let table = [
         (None, hash, Verdict::Fresh),
