@@ -25,7 +25,7 @@ pub(crate) const PREFIX: &str = "token/";
 pub const TOKEN_NAME_CHARS_MAX: usize = 64;
 
 /// The roles that a key may have.
-const ROLES: [&str; 6] = ["call", "operate", "read", "write", "deploy", "admin"];
+const ROLES: [&str; 8] = ["call", "operate", "read", "write", "send", "decide", "deploy", "admin"];
 
 /// Stands for every namespace.
 const ALL_NAMESPACES: &str = "*";

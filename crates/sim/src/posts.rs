@@ -193,12 +193,17 @@ impl Posters {
         self.open.values_mut().for_each(|waiting| *waiting = None);
     }
 
-    fn act(&mut self, engine: &Arc<Engine>, percent: u64) -> Result<(), String> {
+    fn act(
+        &mut self,
+        engine: &Arc<Engine>,
+        percent: u64,
+        say: impl Fn(std::fmt::Arguments<'_>),
+    ) -> Result<(), String> {
         if !self.made {
             if self.making.is_none() {
                 self.making = Some(Box::pin(make(Arc::clone(engine))));
             }
-            return self.look();
+            return self.look(say);
         }
         if self.next < MESSAGES && self.rng.percent(percent) {
             self.open.insert(self.next, None);
@@ -215,11 +220,11 @@ impl Posters {
                 *waiting = Some(Box::pin(async move { engine.send_message(new).await.map(Some) }));
             }
         }
-        self.look()
+        self.look(say)
     }
 
     /// Looks at the answers that have come.
-    pub(crate) fn look(&mut self) -> Result<(), String> {
+    pub(crate) fn look(&mut self, say: impl Fn(std::fmt::Arguments<'_>)) -> Result<(), String> {
         let mut context = Context::from_waker(Waker::noop());
         if let Some(making) = &mut self.making
             && let Poll::Ready(made) = making.as_mut().poll(&mut context)
@@ -238,6 +243,7 @@ impl Posters {
             }
         }
         for (number, accepted) in told {
+            say(format_args!("  message {number} is accepted: {accepted:?}"));
             self.open.remove(&number);
             let known = self.acknowledged.insert(number, accepted.id);
             ensure!(
@@ -254,7 +260,9 @@ impl Run {
     /// The callers have their turn.
     pub(crate) fn post(&mut self) -> Result<(), String> {
         let engine = Arc::clone(self.engine());
-        self.posters.as_mut().map_or(Ok(()), |posters| posters.act(&engine, 10))
+        let transcript = Arc::clone(&self.transcript);
+        let say = |line: std::fmt::Arguments<'_>| transcript.say(line);
+        self.posters.as_mut().map_or(Ok(()), |posters| posters.act(&engine, 10, say))
     }
 
     /// Lets every message be accepted.
@@ -265,7 +273,9 @@ impl Run {
                 return Ok(());
             }
             let engine = Arc::clone(self.engine.as_ref().expect("it is open"));
-            posters.act(&engine, if posters.next < MESSAGES { 100 } else { 0 })?;
+            let transcript = Arc::clone(&self.transcript);
+            let percent = if posters.next < MESSAGES { 100 } else { 0 };
+            posters.act(&engine, percent, |line| transcript.say(line))?;
             drop(engine);
             self.rest()?;
         }

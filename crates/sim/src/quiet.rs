@@ -8,7 +8,6 @@ use indelible_runtime::world::Clock as _;
 
 use crate::client::{How, Request};
 use crate::disk::Health;
-use crate::posts::Posters;
 use crate::program::SIGNALS;
 use crate::rooms::Users;
 use crate::run::{Run, poll_to_end};
@@ -71,7 +70,9 @@ impl Run {
             let answered = self.poll_all()?;
             self.users.as_mut().map_or(Ok(()), Users::look)?;
             self.writers.as_mut().map_or(Ok(()), Writers::look)?;
-            self.posters.as_mut().map_or(Ok(()), Posters::look)?;
+            let transcript = Arc::clone(&self.transcript);
+            let say = |line: std::fmt::Arguments<'_>| transcript.say(line);
+            self.posters.as_mut().map_or(Ok(()), |posters| posters.look(say))?;
             // Polling makes new work: a client that is admitted because another was answered asks
             // only now, and a polled client may submit a batch itself.
             let asked = self.engine().readings().runnable > 0

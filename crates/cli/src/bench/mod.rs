@@ -11,6 +11,7 @@
 //!   `histogram`: latencies. `random`: seeded random bytes. `report`: the output.
 
 mod calls;
+mod deliver;
 mod drive;
 mod guest;
 mod hearing;
@@ -131,6 +132,9 @@ pub(crate) enum Command {
     /// Measure calls with many finished executions in the store, against an empty one
     #[command(after_long_help = history::HELP)]
     History(EngineBench<history::HistoryArguments>),
+    /// Measure messages that are delivered to an endpoint
+    #[command(after_long_help = deliver::HELP)]
+    Deliver(EngineBench<deliver::DeliverArguments>),
     /// Measure sequenced transactions on a vault of the ledger, over HTTP or in this process
     #[command(after_long_help = ledger::HELP)]
     Ledger(Box<ledger::LedgerArguments>),
@@ -255,6 +259,7 @@ pub(crate) fn run(bench: Bench, out: &mut impl Write) -> Result<(), Failure> {
         Command::Timers(measured) => measured.run(&runtime, out),
         Command::Recover(measured) => measured.run(&runtime, out),
         Command::History(measured) => measured.run(&runtime, out),
+        Command::Deliver(measured) => measured.run(&runtime, out),
         Command::Ledger(arguments) => ledger::run(&arguments, &runtime, out),
         Command::Wait(arguments) => recover::wait(&arguments, &runtime, out),
         Command::Fill(arguments) => {

@@ -29,8 +29,8 @@ use indelible_store::{Batch, Bounds, Scan, Store};
 
 use indelible_test_store::rows::{Run, at, audit_entry, held, key, put_clock};
 
-use crate::ledger;
 use crate::support::{key_record, operation_record, operation_row, shop};
+use crate::{delivery, ledger};
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
@@ -113,6 +113,7 @@ fn fill(store: &Store) -> Vec<Run> {
     doubts::replace(&mut batch, &effect(), None, &held());
     audit::put(&mut batch, &audit_entry(1_400, *b"0123456789abcdef"));
     ledger::fill(&mut batch);
+    delivery::fill(&mut batch);
     let sent = message(9);
     outbox::put(&mut batch, sent, &to_tree());
     outbox::settle(&mut batch, sent.channel, 7, &[]);

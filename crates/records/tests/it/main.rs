@@ -2,6 +2,7 @@
 
 mod backup;
 mod beginning;
+mod delivery;
 mod fixture;
 mod labels;
 mod ledger;

@@ -40,8 +40,13 @@ const PAGE: usize = 1_000;
 /// How many messages one commit of retention looks at.
 const SWEPT_MAX: usize = 500;
 
-/// How often retention looks at messages that stay, at most.
-const SWEEP_PAUSE: Micros = Micros::from_secs(60);
+/// How long after its time a message is looked at: many go together, and the clock of retention may be
+/// behind.
+const SWEEP_SLACK: Micros = Micros::from_secs(3_600);
+
+/// How long after its time a message is looked at again by a timer, while the clock of retention is
+/// behind.
+const SWEEP_LATE_MAX: Micros = Micros::from_secs(30 * 24 * 3_600);
 
 /// What the first byte of a timer means.
 pub(super) const RETRIES: u8 = 1;
@@ -307,7 +312,7 @@ impl PostOffice {
             self.enqueue(key);
             self.send_next(cx, *endpoint);
         }
-        self.sweep_by(cx, cx.now.saturating_add(cx.retention.window()));
+        self.sweep_by(cx, cx.now.saturating_add(cx.retention.window()).saturating_add(SWEEP_SLACK));
         self.counts.accepted(false);
         Ok(Accepted { id, is_prior: false, endpoints: stored.endpoints.len() })
     }
@@ -543,9 +548,16 @@ impl PostOffice {
         }
         let loaded = self.load(cx)?;
         loaded.row.swept = number;
-        let soon = cx.now.saturating_add(SWEEP_PAUSE);
         match next {
-            Some(over) => self.sweep_by(cx, over.max(soon)),
+            Some(over) => {
+                // While the clock of retention is behind, the pauses grow, and end: then the next
+                // message sets the timer.
+                let late = cx.now.saturating_since(over);
+                if late <= SWEEP_LATE_MAX {
+                    let pause = Micros::new(late.get() / 2).max(SWEEP_SLACK);
+                    self.sweep_by(cx, over.max(cx.now).saturating_add(pause));
+                }
+            }
             None if number < last => self.sweep_by(cx, cx.now),
             None => {}
         }

@@ -255,7 +255,7 @@ fn endpoint_shown(namespace: &Namespace, view: &EndpointView) -> EndpointDetail 
     EndpointDetail {
         endpoint: Text(endpoint.name.clone()),
         namespace: namespace.to_string(),
-        settings: EndpointSettings::of(endpoint),
+        settings: endpoint.settings.clone(),
         state,
         disabled_at: disabled_at.map(Text),
         breaker: match breaker.state() {
