@@ -2,8 +2,11 @@
 //!
 //! The settings of an endpoint are those of [`indelible_delivery`]: one form for requests and answers.
 
-pub use indelible_delivery::EndpointSettings;
-use indelible_delivery::{EndpointName, MessageId, SecretText, Topic};
+pub use indelible_delivery::{
+    BackoffSettings, BreakerSettings, EndpointSettings, FieldSettings, LaneSettings,
+    ScheduleSettings, SecretText,
+};
+use indelible_delivery::{EndpointName, MessageId, Topic};
 use indelible_journal::Timestamp;
 use indelible_ledger::json::Text;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};

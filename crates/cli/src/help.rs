@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use clap::Command;
 
 /// Commands by group. A command that is in no group is listed last.
-const GROUPS: [(&str, &[&str]); 7] = [
+const GROUPS: [(&str, &[&str]); 8] = [
     ("Begin", &["demo", "new", "build", "sdk", "run", "serve"]),
     (
         "Use a server",
@@ -13,6 +13,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ),
     ("Look", &["ps", "show", "tree", "journal", "logs"]),
     ("Keep books", &["vault", "ledger"]),
+    ("Send messages", &["endpoint", "message", "dead"]),
     ("Decide", &["unresolved", "resolve", "release", "fail"]),
     ("Look after a server", &["context", "token", "audit", "retention", "hold", "store", "bench"]),
     ("Help", &["explain", "completions", "help"]),

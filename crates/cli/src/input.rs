@@ -63,13 +63,19 @@ impl Input {
 
     /// The JSON, as it was given.
     pub(crate) fn read(&self) -> Result<Box<RawValue>, Failure> {
+        let (what, bytes) = self.bytes()?;
+        json(&what, bytes)
+    }
+
+    /// The bytes, as they were given, and where they came from.
+    pub(crate) fn bytes(&self) -> Result<(String, Vec<u8>), Failure> {
         let unreadable = |what: &str, error: io::Error| {
             Failure::new(format!("cannot read {what}: {error}")).hint(
                 "give JSON, @FILE for a file with JSON, or - for standard input; nothing was \
                      sent",
             )
         };
-        let (what, bytes) = match self {
+        Ok(match self {
             Self::Text(text) => ("the input".to_owned(), text.clone().into_bytes()),
             Self::File(path) => {
                 let what = path.display().to_string();
@@ -81,8 +87,7 @@ impl Input {
                 let what = "standard input";
                 (what.to_owned(), read.map_err(|error| unreadable(what, error))?)
             }
-        };
-        json(&what, bytes)
+        })
     }
 }
 

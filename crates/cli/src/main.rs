@@ -104,6 +104,15 @@ enum Command {
     /// Commit transactions, read what is in a ledger, and prove it
     #[command(subcommand)]
     Ledger(remote::ledger::Command),
+    /// Make endpoints, which messages are sent to; enable, disable and delete them
+    #[command(subcommand)]
+    Endpoint(remote::delivery::endpoint::Command),
+    /// Send messages to endpoints, and see where they stand
+    #[command(subcommand)]
+    Message(remote::delivery::message::Command),
+    /// Look at dead letters, and decide about them
+    #[command(subcommand)]
+    Dead(remote::delivery::dead::Command),
     Unresolved(resolve::Unresolved),
     Resolve(resolve::Resolve),
     Journal(journal::Arguments),
@@ -160,6 +169,13 @@ fn main() -> ExitCode {
         Command::Logs(command) => command.run(screen, &mut out).map(well),
         Command::Vault(command) => remote::vaults::run(command, screen, &mut out).map(well),
         Command::Ledger(command) => remote::ledger::run(command, &mut out).map(well),
+        Command::Endpoint(command) => {
+            remote::delivery::endpoint::run(command, screen, &mut out).map(well)
+        }
+        Command::Message(command) => {
+            remote::delivery::message::run(command, screen, &mut out).map(well)
+        }
+        Command::Dead(command) => remote::delivery::dead::run(command, screen, &mut out).map(well),
         Command::Unresolved(command) => command.run(&mut out).map(well),
         Command::Resolve(command) => command.run(&mut out).map(well),
         Command::Journal(command) => journal::run(command, screen, &mut out),

@@ -248,7 +248,9 @@ impl Client {
     pub(crate) async fn fetch<T: DeserializeOwned>(&self, request: &Request) -> Result<T, Error> {
         let answer = self.inner.ask(request).await?;
         match answer.status {
-            StatusCode::OK | StatusCode::CREATED => answer.read().map_err(Error::Malformed),
+            StatusCode::OK | StatusCode::CREATED | StatusCode::ACCEPTED => {
+                answer.read().map_err(Error::Malformed)
+            }
             _ => Err(answer.refusal().into()),
         }
     }

@@ -44,6 +44,8 @@
 //! - **Transactions of the ledger** are sent under a name in the same way. A [`Sequenced`] writer
 //!   numbers them, and keeps the number in a file: none is applied twice and none is lost, also if the
 //!   program itself crashes.
+//! - **Messages to endpoints** are sent under a key in the same way. What the server answers once, a
+//!   new secret, and what is decided once, a dead letter, is asked for once.
 //! - **Everything is bounded**: answers, events, attempts, waits.
 //! - **The token stays a secret**: it is in no error, in no `Debug`, follows no redirection, and is
 //!   not sent over plain http to another machine unless the program insists.
@@ -56,6 +58,7 @@ mod call;
 mod client;
 mod command;
 mod connect;
+mod delivery;
 mod download;
 mod error;
 mod handle;
@@ -76,6 +79,7 @@ pub use builder::{ANSWER_BYTES_MAX, Builder, Timeouts};
 pub use call::{Function, IfInFlight, Invocation, ToCall, ToStart};
 pub use client::Client;
 pub use command::{Command, IfBreaking};
+pub use delivery::ToSend;
 pub use download::{Backup, Export};
 pub use error::{
     BuildError, CallError, Cause, Error, FunctionError, InFlight, Invalid, Lost, Malformed,

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 
 use indelible_api::access::AuditPage;
+use indelible_api::delivery::Messages;
 use indelible_api::execution::{Events, Executions, State};
 use indelible_api::ledger::{Entities, History, Log, Vaults};
 use indelible_api::unresolved::{UnresolvedPage, UnresolvedState};
@@ -50,6 +51,7 @@ page!(Vaults, "after", |next| next.0.to_string());
 page!(Entities, "after", |next| next.0.to_string());
 page!(History, "before");
 page!(Log, "from");
+page!(Messages, "below");
 
 /// The pages of a list.
 #[derive(Debug)]

@@ -247,6 +247,11 @@ fn refused(problem: &Problem, asked: &ServerRequest) -> Failure {
              another namespace with --namespace"
                 .to_owned()
         }
+        Code::NoSuchEndpoint => {
+            "`indelible endpoint ls` lists them, `indelible endpoint put NAME --url URL` makes one; \
+             choose another namespace with --namespace"
+                .to_owned()
+        }
         Code::SequenceGap => {
             "`indelible ledger client CLIENT` shows the last number; send the next one, with \
              --attempt one higher"

@@ -7,6 +7,7 @@
 //!   `interrupt`: what Ctrl-C prints.
 //! - `logs`: `indelible logs`.
 //! - `vaults`, `ledger`: `indelible vault` and `indelible ledger`.
+//! - `delivery`: `indelible endpoint`, `indelible message` and `indelible dead`.
 //! - `confirm`: asks before something that cannot be undone. `decision`: the arguments that
 //!   `cancel`, `release` and `fail` share.
 //! - the others: a command each, or two that belong together.
@@ -22,6 +23,7 @@ mod connection;
 pub(crate) mod context;
 mod contexts;
 mod decision;
+pub(crate) mod delivery;
 pub(crate) mod deploy;
 mod errors;
 mod function;

@@ -41,7 +41,7 @@ pub(crate) enum Command {
 pub(crate) struct Create {
     /// The key's name; its requests have the actor client:NAME
     name: String,
-    /// What it may do: call, operate, deploy, admin
+    /// What it may do: call, operate, read, write, send, decide, deploy, admin
     #[arg(long = "role", value_name = "ROLE", required = true, value_parser = role)]
     roles: Vec<Role>,
     /// The namespaces that it may use; * stands for all
@@ -85,7 +85,10 @@ struct TokenTarget {
 
 fn role(text: &str) -> Result<Role, String> {
     let found = Role::ALL.into_iter().find(|role| role.as_str() == text);
-    found.ok_or_else(|| "use one of call, operate, deploy, admin".to_owned())
+    found.ok_or_else(|| {
+        let words = Role::ALL.map(Role::as_str);
+        format!("use one of {}", words.join(", "))
+    })
 }
 
 pub(crate) fn run(command: Command, out: &mut impl Write) -> Result<(), Failure> {

@@ -3,6 +3,7 @@
 
 mod building;
 mod commands;
+mod delivery;
 mod ledger;
 mod outcomes;
 mod reading;

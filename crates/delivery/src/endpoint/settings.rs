@@ -201,6 +201,26 @@ fn number(field: &'static str, number: u32, max: u32) -> Result<NonZeroU32, Sett
 }
 
 impl EndpointSettings {
+    /// The settings of an endpoint at this URL; everything else is as it is unless configured.
+    pub fn at(url: impl Into<String>) -> Self {
+        Self {
+            name: String::new(),
+            url: url.into(),
+            topics: Vec::new(),
+            fields: Vec::new(),
+            secrets: Vec::new(),
+            idem: yes(),
+            busy_is_not_processed: false,
+            on_dead_letter: LaneSettings::default(),
+            rate_per_second: None,
+            in_flight_max: in_flight_max(),
+            schedule: None,
+            breaker: BreakerSettings::default(),
+            attempt_timeout_ms: attempt_timeout_ms(),
+            ttl_seconds: None,
+        }
+    }
+
     /// The settings of an endpoint, without its secrets: they read back as the same endpoint.
     pub fn of(endpoint: &Endpoint) -> Self {
         let millis = |time: Micros| time.get() / 1_000;

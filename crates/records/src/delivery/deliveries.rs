@@ -145,13 +145,16 @@ pub fn delete_dead(batch: &mut Batch, namespace: &Namespace, key: DeliveryKey) {
     batch.delete(DELIVERIES, dead_row(namespace, key));
 }
 
+/// A delivery in a lane, with its row.
+type LaneMember = (Bytes, LaneKey, DeliveryKey);
+
 /// The deliveries in lanes, behind a row, at most `limit`: each with its row.
 pub fn lanes(
     read: &impl Read,
     namespace: &Namespace,
     after: Option<Bytes>,
     limit: usize,
-) -> Result<Seen<Vec<(Bytes, LaneKey, DeliveryKey)>>, ReadError> {
+) -> Result<Seen<Vec<LaneMember>>, ReadError> {
     let mut scan = Scan::prefix(DELIVERIES, key_of(namespace, LANE, &[]), limit);
     if let Some(after) = after {
         scan = scan.after(after);

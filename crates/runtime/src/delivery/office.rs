@@ -629,7 +629,7 @@ impl PostOffice {
                 }
                 self.pending.timers.insert(0, (timer, TimerChange::Delete));
             }
-            Input::Report(request, end) => self.report(cx, request, end)?,
+            Input::Report(request, end) => self.report(cx, request, &end)?,
             Input::Recover => _ = self.load(cx)?,
             // No machine sends messages to a post office.
             Input::Message(_) => {}

@@ -197,7 +197,7 @@ impl PostOffice {
         &mut self,
         cx: &Context<'_>,
         request: u64,
-        end: End,
+        end: &End,
     ) -> Result<(), DeliveryError> {
         let loaded = self.load(cx)?;
         // A machine that was loaded anew has taken its attempts for lost.
@@ -205,7 +205,7 @@ impl PostOffice {
         let was_full = loaded.in_flight.len() + 1 >= IN_FLIGHT_MAX;
         let InFlight { key, attempt, stored, message } = in_flight;
         self.desk(key.endpoint).sending -= 1;
-        let (end, text) = read_end(&end, cx.now);
+        let (end, text) = read_end(end, cx.now);
         self.counts.ended(&end);
         let input = rules::Input::End { attempt, end, text: &text };
         self.advance(cx, key, stored, &message, input)?;
@@ -330,7 +330,7 @@ impl PostOffice {
         let lane = stored.lane.clone();
         match decision {
             DeadDecision::Abandon => {
-                self.advance(cx, key, stored, &message, rules::Input::Abandon)?
+                self.advance(cx, key, stored, &message, rules::Input::Abandon)?;
             }
             DeadDecision::Redeliver => {
                 self.advance(cx, key, stored, &message, rules::Input::Redeliver)?;

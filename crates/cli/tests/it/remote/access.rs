@@ -148,5 +148,6 @@ fn keys_of_a_folder() {
     );
     let said = user.run(&["token", "create", "two", "--role", "king", "--data", "data"]);
     assert_eq!(said.code, 2);
-    assert!(said.stderr.contains("one of call, operate, deploy, admin"), "{}", said.stderr);
+    let roles = "one of call, operate, read, write, send, decide, deploy, admin";
+    assert!(said.stderr.contains(roles), "{}", said.stderr);
 }

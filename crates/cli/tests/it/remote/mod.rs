@@ -7,6 +7,7 @@ mod accepted;
 mod access;
 mod away;
 mod contexts;
+mod delivery;
 mod held;
 mod hold;
 mod input;
