@@ -31,7 +31,9 @@ use indelible_store::{Batch, Read, ReadError};
 
 use super::{LedgerAnswer, LedgerError, NamedAnswer, VaultSettings, WriteOutcome, Writes};
 use crate::StartRefused;
-use crate::rooms::{Context, Input, Message, RoomMachine, RoomRows, RoomStart, RoomTimer};
+use crate::rooms::{
+    BegunTree, Context, Input, Message, RoomMachine, RoomRows, RoomStart, RoomTimer,
+};
 use crate::shared::lock;
 
 /// The actor of transactions that delete what has expired (C-84).
@@ -128,7 +130,7 @@ struct Pending {
     receipts: BTreeMap<(ClientId, Sequence), Arc<Receipt>>,
     names: BTreeMap<WriteName, OriginRecord>,
     timers: Vec<(RoomTimer, TimerChange)>,
-    starts: Vec<RoomStart>,
+    starts: Vec<BegunTree>,
     replies: Vec<(CallerId, Result<Reply, LedgerError>)>,
     notices: Vec<String>,
 }
@@ -233,7 +235,7 @@ impl VaultMachine {
         let written =
             indelible_ledger::write(&mut live.vault, &mut stream, run, mint, &context, &mut reads)?;
         let namespace = self.load(cx)?.scope.namespace.clone();
-        let starts = starts(&written.applied, functions, &namespace, actor)?;
+        let starts = starts(cx, &written.applied, functions, &namespace, actor)?;
         self.pending.starts.extend(starts);
         for applied in &written.applied {
             self.record(cx, incarnation, applied);
@@ -282,7 +284,7 @@ impl VaultMachine {
             Application::Applied(applied) => {
                 let namespace = self.load(cx)?.scope.namespace.clone();
                 let applied = [applied];
-                let starts = starts(&applied, functions, &namespace, &person)?;
+                let starts = starts(cx, &applied, functions, &namespace, &person)?;
                 self.pending.starts.extend(starts);
                 let [applied] = applied;
                 self.record(cx, incarnation, &applied);
@@ -676,11 +678,12 @@ pub(super) fn stored_receipt(
 /// The executions that these transactions start. One that cannot be started refuses the whole request:
 /// nothing was kept of it.
 fn starts(
+    cx: &Context<'_>,
     applied: &[Applied],
     mut functions: Vec<StartFunction>,
     namespace: &Namespace,
     actor: &Actor,
-) -> Result<Vec<RoomStart>, LedgerError> {
+) -> Result<Vec<BegunTree>, LedgerError> {
     let mut starts = Vec::new();
     for Applied { receipt, starts: started, .. } in applied {
         for start in started {
@@ -702,13 +705,13 @@ fn starts(
                 unreachable!("a start answers with its operation")
             };
             let (namespace, operation_id) = (namespace.clone(), operation.clone());
-            starts.push(RoomStart {
+            starts.push(cx.begin(RoomStart {
                 operation: OperationKey { namespace, operation_id },
                 version,
                 called: start.function.as_str().to_owned(),
                 input: start.input.clone(),
                 actor: Person::new(actor.as_str()),
-            });
+            })?);
         }
     }
     Ok(starts)
