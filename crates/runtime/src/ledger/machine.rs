@@ -294,9 +294,10 @@ impl VaultMachine {
             }
             Application::Refused(refusal) => {
                 let stored = StoredOrigin::Refused(hash, refusal.clone());
-                let height = vault.height();
+                // Retention judges by its own clock, which may be ahead of the wall's.
+                let at = cx.now.max(cx.surroundings.retention_time());
                 let batch = self.batch(cx.key.slot());
-                ledger::put_origin(batch, incarnation, &name, height, Some(&stored));
+                ledger::put_origin(batch, incarnation, &name, at, Some(&stored));
                 let record = OriginRecord::Refused { hash, refusal: refusal.clone() };
                 self.pending.names.insert(name, record);
                 Ok(NamedAnswer::Refused(refusal))
@@ -346,7 +347,7 @@ impl VaultMachine {
     /// under, and the timers of what expires.
     fn record(&mut self, cx: &Context<'_>, incarnation: Incarnation, applied: &Applied) {
         let Applied { record, receipt, changes, .. } = applied;
-        let height = record.transaction.height;
+        let (height, time) = (record.transaction.height, record.transaction.time);
         let batch = self.pending.batch.get_or_insert_with(|| Batch::in_slots(cx.key.slot()));
         ledger::put_log(batch, incarnation, record, receipt);
         match &record.transaction.origin {
@@ -358,12 +359,12 @@ impl VaultMachine {
             }
             Origin::Key(key) => {
                 let (name, led_to) = (WriteName::Key(key.clone()), StoredOrigin::Committed(height));
-                ledger::put_origin(batch, incarnation, &name, height, Some(&led_to));
+                ledger::put_origin(batch, incarnation, &name, time, Some(&led_to));
             }
             Origin::Operation(id) => {
                 let name = WriteName::Operation(id.clone());
                 let led_to = StoredOrigin::Committed(height);
-                ledger::put_origin(batch, incarnation, &name, height, Some(&led_to));
+                ledger::put_origin(batch, incarnation, &name, time, Some(&led_to));
             }
             // Steps and messages do not come through this door.
             Origin::Promise(_) | Origin::Message { .. } | Origin::Expiry => {}
@@ -534,7 +535,7 @@ impl VaultMachine {
 
     /// Cuts off what is past its time from the log (impl C-44): the transactions, what they came
     /// under, and the versions of entities that no later height shows. A checkpoint stays in their
-    /// place.
+    /// place. Names that a refusal used up are in no transaction: each goes by its own time.
     fn compact(&mut self, cx: &Context<'_>, due: Timestamp) -> Result<(), LedgerError> {
         let Some(ScopeRow::Live(live)) = &self.load(cx)?.row else { return Ok(()) };
         let mut live = (**live).clone();
@@ -552,15 +553,15 @@ impl VaultMachine {
         let from = Height::new(live.log_from.get() + 1);
         let entries = ledger::log_entries(&cx.reads, incarnation, from, COMPACTED_MAX)?.value;
         let is_over = |time_of: Timestamp| time_of.saturating_add(kept) <= time;
-        let (mut cut, mut next) = (0, None);
+        // What is written from now on is not over before this.
+        let mut again = cx.now.saturating_add(kept);
+        let mut is_rest_kept = false;
         let batch = self.pending.batch.get_or_insert_with(|| Batch::in_slots(cx.key.slot()));
-        if live.log_from > Height::ZERO {
-            ledger::delete_log(batch, incarnation, live.log_from);
-        }
         for entry in &entries {
             let transaction = &entry.record.transaction;
             if !is_over(transaction.time) {
-                next = Some(transaction.time.saturating_add(kept));
+                is_rest_kept = true;
+                again = again.min(transaction.time.saturating_add(kept));
                 break;
             }
             base.replay(&entry.record).map_err(|fault| {
@@ -574,11 +575,11 @@ impl VaultMachine {
                 }
                 Origin::Key(key) => {
                     let name = WriteName::Key(key.clone());
-                    ledger::put_origin(batch, incarnation, &name, transaction.height, None);
+                    ledger::put_origin(batch, incarnation, &name, transaction.time, None);
                 }
                 Origin::Operation(id) => {
                     let name = WriteName::Operation(id.clone());
-                    ledger::put_origin(batch, incarnation, &name, transaction.height, None);
+                    ledger::put_origin(batch, incarnation, &name, transaction.time, None);
                 }
                 Origin::Promise(_) | Origin::Message { .. } | Origin::Expiry => {}
             }
@@ -591,25 +592,25 @@ impl VaultMachine {
                     ledger::forget_version(batch, incarnation, key, transaction.height);
                 }
             }
-            cut += 1;
         }
-        // A page can be short: it ends when it has many bytes.
-        let mut more = cut > 0 && next.is_none() && base.height() < live.vault.height();
-        if cut > 0 {
-            more |= ledger::forget_refused(
-                &cx.reads,
-                batch,
-                incarnation,
-                base.height(),
-                COMPACTED_MAX,
-            )?;
-            live.log_from = base.height();
-        }
-        if base.height() > Height::ZERO {
+        let old = std::mem::replace(&mut live.log_from, base.height());
+        let is_cut = live.log_from > old;
+        if is_cut {
+            if old > Height::ZERO {
+                ledger::delete_log(batch, incarnation, old);
+            }
             ledger::put_checkpoint(batch, &base);
         }
-        let pause = cx.now.saturating_add(COMPACTION_PAUSE);
-        let again = if more { cx.now } else { next.map_or(pause, |next| next.max(pause)) };
+        let upto = Timestamp::from_micros(time.as_micros().saturating_sub(kept.get()));
+        let upto = upto.expect("it is no later than a time");
+        let refused = ledger::forget_refused(&cx.reads, batch, incarnation, upto, COMPACTED_MAX)?;
+        if let Some(refused) = refused {
+            again = again.min(refused.saturating_add(kept));
+        }
+        // A page can be short: it ends when it has many bytes.
+        let is_more = is_cut && !is_rest_kept && live.log_from < live.vault.height();
+        let is_due = is_more || refused.is_some_and(is_over);
+        again = if is_due { cx.now } else { again.max(cx.now.saturating_add(COMPACTION_PAUSE)) };
         live.compacts_at = None;
         self.compact_at(cx, &mut live, Some(again));
         self.keep(live);

@@ -460,6 +460,59 @@ fn logs_are_cut_off() {
     assert_sound(&house);
 }
 
+/// C-44: a name that a refusal used up goes by its own time, and not with the height at which it was
+/// refused: none goes early, and all go although no transaction follows them. A log in which nothing is
+/// past its time is not written to.
+#[test]
+fn refused_names_are_forgotten() {
+    let mut house = House::new(by_hand(KEEP));
+    let kept = house.options.operation_window;
+    let settings = VaultSettings { log_retention: Some(kept) };
+    house.wait(house.engine().put_vault(&scope("wallets"), settings, None)).unwrap();
+    let count = |house: &House| {
+        let counted = check::count(house.engine().store()).unwrap();
+        let rows = |name: &str| counted.iter().find(|one| one.table == name).unwrap().rows;
+        (rows("ledger_log"), rows("ledger_origins"))
+    };
+    let days = |house: &House, days: u64| {
+        for _ in 0..days {
+            house.pass(DAY);
+            house.settle();
+        }
+    };
+    let window = kept.get() / DAY.get();
+    by_name(write(&house, "wallets", named("opening", OPENING)));
+    days(&house, window + 2);
+    // The transaction is gone, and a checkpoint stands in its place.
+    assert_eq!(count(&house), (1, 0));
+    let refuse = |house: &House, name: String| {
+        let refused = write(house, "wallets", named(&name, &transfer("alice", "bob", 1_000)));
+        assert!(matches!(by_name(refused), NamedAnswer::Refused(_)));
+    };
+    (0..600).for_each(|name| refuse(&house, format!("early-{name}")));
+    days(&house, 2);
+    (0..600).for_each(|name| refuse(&house, format!("late-{name}")));
+    // Each is a name, and the time at which it goes.
+    assert_eq!(count(&house), (1, 2_400), "none goes early");
+    house.settle();
+    let accepted = house.engine().store().accepted();
+    for _ in 0..10 {
+        house.pass(Micros::from_secs(60));
+        house.settle();
+    }
+    assert_eq!(house.engine().store().accepted(), accepted, "nothing is past its time");
+    days(&house, window - 1);
+    assert_eq!(count(&house), (1, 1_200), "the early ones");
+    let again = named("late-0", &transfer("alice", "bob", 1_000));
+    let again = by_name(write(&house, "wallets", again));
+    assert!(matches!(again, NamedAnswer::PriorError(_)), "{again:?}");
+    // No engine has retained anything here, so the retention clock begins anew after a crash.
+    house.crash();
+    days(&house, 3 * window);
+    assert_eq!(count(&house), (1, 0));
+    assert_sound(&house);
+}
+
 /// C-47: a vault that is deleted takes its rows along; its name is free after the window alone, and
 /// what is meant for its first life does not reach the second.
 #[test]
