@@ -418,8 +418,16 @@ impl VaultMachine {
     ) -> Result<Reply, LedgerError> {
         let now = cx.now.max(cx.surroundings.retention_time());
         let loaded = self.load(cx)?;
-        let Some(ScopeRow::Live(live)) = &loaded.row else { return Err(LedgerError::NoVault) };
-        let mut live = (**live).clone();
+        let mut live = match &loaded.row {
+            Some(ScopeRow::Live(live)) => (**live).clone(),
+            // A repetition, until another vault can have the name.
+            Some(ScopeRow::Deleted { incarnation, free_at })
+                if now < *free_at && pin.is_none_or(|pin| pin == *incarnation) =>
+            {
+                return Ok(Reply::Deleted(*free_at));
+            }
+            _ => return Err(LedgerError::NoVault),
+        };
         let incarnation = live.vault.incarnation();
         pinned(pin, incarnation)?;
         let free_at = now.saturating_add(cx.retention.window());
@@ -449,6 +457,9 @@ impl VaultMachine {
             None => ledger::stream(&cx.reads, incarnation, &client)?.value,
         };
         let mut stream = stream.ok_or(LedgerError::NoClient)?;
+        if stream.owner == owner {
+            return Ok(Reply::HandedOver);
+        }
         let action = format!("hand over client {client} from {} to {owner}", stream.owner);
         stream.owner = owner;
         loaded.streams.insert(client.clone(), Some(stream));

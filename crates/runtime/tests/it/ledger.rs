@@ -3,13 +3,13 @@
 //! make of them.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
-use indelible_journal::{Micros, Namespace, OperationId};
+use indelible_journal::{Micros, Namespace, OperationId, Timestamp};
 use indelible_ledger::{
     Actor, Answer, Attempt, ClientId, Code, Content, EntityKey, Height, Incarnation, Limits,
     OperationResult, OriginId, Prior, Request, RestoreCount, Run, Scope, Sequence, Value,
     VaultName, export, json,
 };
-use indelible_records::{check, restores};
+use indelible_records::{audit, check, restores};
 use indelible_runtime::ledger::{
     LedgerAnswer, LedgerError, LedgerWrite, NamedAnswer, VaultSettings, WriteName, WriteOutcome,
     Writes,
@@ -107,6 +107,12 @@ fn balance(house: &House, vault: &str, name: &str) -> i128 {
         None => 0,
         Some(Content::Value(_)) => panic!("{name} is not an amount"),
     }
+}
+
+/// The reasons of the entries of the audit record about this.
+fn audited(house: &House, action: &str) -> Vec<String> {
+    let all = audit::before(house.engine().store(), Timestamp::MAX, 100).unwrap().value;
+    all.into_iter().filter(|entry| entry.action == action).map(|entry| entry.reason).collect()
 }
 
 #[track_caller]
@@ -526,12 +532,17 @@ fn vaults_are_deleted_and_made_again() {
         house.engine().delete_vault(&scope("wallets"), Some(other), Attribution::default()).await
     };
     assert!(matches!(house.wait(wrong), Err(LedgerError::OtherIncarnation(is)) if is == first));
-    let gone = async {
-        house.engine().delete_vault(&scope("wallets"), Some(first), Attribution::default()).await
+    let delete = |pinned: Option<Incarnation>| {
+        let because = Attribution::because("moved");
+        house.wait(house.engine().delete_vault(&scope("wallets"), pinned, because))
     };
-    let free_at = house.wait(gone).unwrap();
+    let free_at = delete(Some(first)).unwrap();
     house.work_through();
     house.settle();
+    // A repetition changes nothing, and is not in the audit record.
+    assert_eq!((delete(Some(first)).unwrap(), delete(None).unwrap()), (free_at, free_at));
+    assert!(matches!(delete(Some(other)), Err(LedgerError::NoVault)));
+    assert_eq!(audited(&house, "delete vault"), ["moved"]);
     assert!(matches!(
         write(&house, "wallets", sequenced(2, None, OPENING)),
         Err(LedgerError::NoVault)
@@ -593,13 +604,13 @@ fn client_ids_have_owners() {
     assert!(matches!(state(&house, Some(&other)), Err(LedgerError::Foreign)));
     assert_eq!(state(&house, None).unwrap().stream.unwrap().owner, actor());
     let decided = PersonDecision::by(Person::new("user:admin"), "the app was renamed");
-    let handed = async {
-        house
-            .engine()
-            .hand_over_client(&scope("wallets"), &client("c"), other.clone(), decided)
-            .await
-    };
-    house.wait(handed).unwrap();
+    for _ in 0..2 {
+        let (scope, client, other) = (scope("wallets"), client("c"), other.clone());
+        let handed = house.engine().hand_over_client(&scope, &client, other, decided.clone());
+        house.wait(handed).unwrap();
+    }
+    let action = "hand over client c from client:app to client:other";
+    assert_eq!(audited(&house, action), ["the app was renamed"], "once");
     house.crash();
     assert_eq!(ask(&house, &actor()), Answer::Foreign);
     assert!(matches!(ask(&house, &other), Answer::Fresh(_)));

@@ -69,7 +69,7 @@ fn reason(asked: &ApiRequest) -> Result<String, Problem> {
     bounded(reason)
 }
 
-fn bounded(reason: String) -> Result<String, Problem> {
+pub(super) fn bounded(reason: String) -> Result<String, Problem> {
     if reason.len() > REASON_BYTES_MAX {
         return Err(malformed(format!("reason must not exceed {REASON_BYTES_MAX} bytes")));
     }

@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use indelible_api::Problem;
 use indelible_api::control::{Hold, LiftHold, Lifted, Restored};
-use indelible_idempotency::ConsumerNamespace;
 use indelible_records::executions::Standing;
 use indelible_runtime::{Lane, LiftOutcome};
 
 use super::control::decision;
 use crate::answer::Answer;
 use crate::metrics::ATTENTION_MAX;
-use crate::request::{ApiRequest, SERVER_NAMESPACE};
+use crate::request::ApiRequest;
 use crate::state::State;
 
 /// What executions that are not over can be.
@@ -46,8 +45,7 @@ pub(super) async fn show(state: Arc<State>, _: ApiRequest) -> Result<Answer, Pro
 pub(super) async fn lift(state: Arc<State>, asked: ApiRequest) -> Result<Answer, Problem> {
     let LiftHold { reason } = asked.json()?;
     let reason = decision(reason)?;
-    // The key has no effect here, but an invalid one is refused as everywhere.
-    asked.key(&ConsumerNamespace::new(SERVER_NAMESPACE).expect("it is one"))?;
+    asked.check_unused_key()?;
     let lifted = state.engine.lift_hold(asked.caller.actor(), &reason).await;
     let lifted = lifted.map_err(|error| state.engine_error(&error))?;
     Ok(Answer::ok(&Lifted { already: lifted == LiftOutcome::NotOnHold }))
