@@ -30,11 +30,11 @@ use indelible_slots::Slot;
 use indelible_store::{Batch, Read, ReadError};
 
 use super::{LedgerAnswer, LedgerError, NamedAnswer, VaultSettings, WriteOutcome, Writes};
-use crate::StartRefused;
 use crate::rooms::{
     BegunTree, Context, Input, Message, RoomMachine, RoomRows, RoomStart, RoomTimer,
 };
 use crate::shared::lock;
+use crate::{EngineError, StartRefused};
 
 /// The actor of transactions that delete what has expired (C-84).
 const EXPIRY: &str = "system:expiry";
@@ -83,8 +83,16 @@ pub(crate) struct WriteAsk {
     pub(crate) pinned: Option<Incarnation>,
     pub(crate) actor: Actor,
     pub(crate) writes: Writes,
+    pub(crate) checks: DoorChecks,
+}
+
+/// What the door has found out for new transactions. One that was applied before is answered as it
+/// was, whatever this says.
+pub(crate) struct DoorChecks {
     /// The functions that they start.
     pub(crate) functions: Vec<StartFunction>,
+    /// Why a key or an operation id that is not known is refused, if it is (see C-48).
+    pub(crate) unknown_name: Result<(), EngineError>,
 }
 
 /// A function that a write starts with this input.
@@ -181,14 +189,14 @@ impl VaultMachine {
         let incarnation = live.vault.incarnation();
         pinned(ask.pinned, incarnation)?;
         let restores = self.load(cx)?.restores;
-        let WriteAsk { actor, writes, functions, .. } = ask;
+        let WriteAsk { actor, writes, checks, .. } = ask;
         let outcome = match writes {
             Writes::Run(run) => {
-                WriteOutcome::Run(self.write_run(cx, &mut live, run, &actor, functions)?)
+                WriteOutcome::Run(self.write_run(cx, &mut live, run, &actor, checks.functions)?)
             }
             Writes::Named(name, request) => {
                 let vault = &mut live.vault;
-                WriteOutcome::Named(self.write_named(cx, vault, name, request, actor, functions)?)
+                WriteOutcome::Named(self.write_named(cx, vault, name, request, actor, checks)?)
             }
         };
         // The incarnation of a new scope is stored before a caller is told of it.
@@ -255,7 +263,7 @@ impl VaultMachine {
         name: WriteName,
         request: Request,
         actor: Actor,
-        functions: Vec<StartFunction>,
+        checks: DoorChecks,
     ) -> Result<NamedAnswer, LedgerError> {
         let incarnation = vault.incarnation();
         let known = self.named(cx, incarnation, &name)?;
@@ -269,6 +277,8 @@ impl VaultMachine {
             }
             OriginVerdict::Mismatch => return Ok(NamedAnswer::Mismatch),
         }
+        let DoorChecks { functions, unknown_name } = checks;
+        unknown_name?;
         if let WriteName::Operation(operation) = &name {
             let now = cx.now.max(cx.surroundings.retention_time());
             match cx.retention.age(operation, now) {

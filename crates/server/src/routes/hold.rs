@@ -17,16 +17,17 @@ use crate::state::State;
 const UNFINISHED: [Standing; 4] =
     [Standing::Running, Standing::Blocked, Standing::Cancelling, Standing::Stuck];
 
-/// Whether the server is on hold, and what would go on.
+/// Whether the server is on hold or closed to unknown names, and what would go on.
 pub(super) async fn show(state: Arc<State>, _: ApiRequest) -> Result<Answer, Problem> {
-    let hold = state.engine.hold();
+    let (hold, restored) = (state.engine.hold(), state.engine.restored());
+    let closed_until = state.engine.closed_until().map(|until| until.to_string());
     let read = state.read(Lane::Lists, move |reads| {
         let mut unfinished = 0;
         for standing in UNFINISHED {
             unfinished += reads.count(standing, ATTENTION_MAX)?;
         }
         let (unresolved, _) = reads.open_doubts(ATTENTION_MAX)?;
-        let restored = hold.and_then(|hold| hold.restored).map(|restored| Restored {
+        let restored = restored.map(|restored| Restored {
             at: restored.at.to_string(),
             backup_made_at: restored.backup_made_at.to_string(),
         });
@@ -34,6 +35,7 @@ pub(super) async fn show(state: Arc<State>, _: ApiRequest) -> Result<Answer, Pro
             on_hold: hold.is_some(),
             paused: hold.is_some_and(|hold| hold.paused),
             restored,
+            closed_until,
             unfinished: unfinished as u64,
             unresolved: unresolved as u64,
         }))

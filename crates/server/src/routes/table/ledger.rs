@@ -54,6 +54,7 @@ const WRITES: &[Code] = &[
     Code::Mismatch,
     Code::SequenceMismatch,
     Code::OnHold,
+    Code::Restored,
 ];
 const READS: &[Code] = &[Code::NoSuchVault, Code::NotFound, Code::Compacted];
 
