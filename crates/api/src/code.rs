@@ -127,6 +127,8 @@ pub enum Code {
     Busy,
     /// The server is on hold: it shows everything, and nothing goes on.
     OnHold,
+    /// The data folder was restored, and does not know the key or the id of the request.
+    Restored,
     /// The server stops, or has not begun.
     Stopping,
     /// The disk failed and nothing is written any more, or the store is paused.
@@ -148,7 +150,7 @@ struct CodeText {
 
 impl Code {
     /// All codes, by status.
-    pub const ALL: [Self; 53] = [
+    pub const ALL: [Self; 54] = [
         Self::MalformedRequest,
         Self::InvalidInput,
         Self::KeyAndOperationId,
@@ -200,6 +202,7 @@ impl Code {
         Self::Damaged,
         Self::Busy,
         Self::OnHold,
+        Self::Restored,
         Self::Stopping,
         Self::StoreStopped,
     ];
@@ -562,6 +565,13 @@ impl Code {
                 retryable: true,
                 title: "The server is on hold",
                 page: include_str!("../../../docs/errors/on-hold.md"),
+            },
+            Self::Restored => CodeText {
+                text: "restored",
+                status: 503,
+                retryable: true,
+                title: "The data was restored from a backup",
+                page: include_str!("../../../docs/errors/restored.md"),
             },
             Self::Stopping => CodeText {
                 text: "stopping",

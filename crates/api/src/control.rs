@@ -59,16 +59,20 @@ pub struct ConfirmClock {
     pub reason: String,
 }
 
-/// Whether the server is on hold, and what would go on.
+/// Whether the server is on hold or closed to unknown keys and ids, and what would go on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Hold {
     /// Whether it is: everything is shown, and nothing goes on until an operator lifts the hold.
     pub on_hold: bool,
     /// Whether this process was started paused. Lifting that lasts until the process ends.
     pub paused: bool,
-    /// What the data folder was restored from, if it was restored on hold.
+    /// What the data folder was restored from, if the server is on hold or closed because of that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored: Option<Restored>,
+    /// Until when the server is closed to keys and operation ids that it does not know, RFC 3339:
+    /// the data folder was restored, and what was accepted under them may have been forgotten.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closed_until: Option<String>,
     /// Executions that are not over, stuck ones included, of all namespaces; of each state at most
     /// 10,000 are counted.
     pub unfinished: u64,
@@ -98,7 +102,7 @@ pub struct LiftHold {
 /// That the server goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Lifted {
-    /// Whether it was not on hold, so that nothing has changed.
+    /// Whether it was neither on hold nor closed, so that nothing has changed.
     pub already: bool,
 }
 

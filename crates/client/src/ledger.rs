@@ -50,10 +50,18 @@ impl Client {
         self.command(request)
     }
 
-    /// Deletes a vault with everything in it; if an incarnation is given, only that one.
-    pub fn delete_vault(&self, name: &str, incarnation: Option<&str>) -> Command<DeletedVault> {
-        let query = incarnation.map(|incarnation| ("incarnation", incarnation.to_owned()));
-        let uri = self.uri(&["vaults", name], &self.scoped(query.into_iter().collect()));
+    /// Deletes a vault with everything in it; if an incarnation is given, only that one. The reason is
+    /// kept in the audit record.
+    pub fn delete_vault(
+        &self,
+        name: &str,
+        incarnation: Option<&str>,
+        reason: &str,
+    ) -> Command<DeletedVault> {
+        let incarnation = incarnation.map(|incarnation| ("incarnation", incarnation.to_owned()));
+        let reason = Some(("reason", reason.to_owned())).filter(|(_, text)| !text.is_empty());
+        let query = incarnation.into_iter().chain(reason).collect();
+        let uri = self.uri(&["vaults", name], &self.scoped(query));
         self.command(uri.map(|uri| Request::change(Method::DELETE, uri)))
     }
 

@@ -80,7 +80,7 @@ impl Retries {
 
 /// Whether an answer is final. A function that returned, failed, was cancelled or is Indeterminate
 /// is over (V-31): the request is not repeated, whatever the document says. Nor is it while the
-/// server is on hold: a person ends that, and no caller should
+/// server is on hold, or closed after a restore (impl C-48): a person ends that, and no caller should
 /// wait for a person unasked.
 pub(crate) fn is_final(status: StatusCode, problem: Option<&Problem>) -> bool {
     match status {
@@ -98,7 +98,7 @@ pub(crate) fn is_final(status: StatusCode, problem: Option<&Problem>) -> bool {
 
 /// Whether the same request succeeds only once a person has decided: to lift the hold of a server.
 fn waits_for_a_person(code: Code) -> bool {
-    code == Code::OnHold
+    matches!(code, Code::OnHold | Code::Restored)
 }
 
 /// Whether a request with this answer may have had an effect.
@@ -198,7 +198,7 @@ mod tests {
             let mut problem = Problem::new(code, "");
             let status = StatusCode::from_u16(problem.status).unwrap();
             let again = !is_final(status, Some(&problem));
-            let waits_in_vain = matches!(code, Code::InFlight | Code::OnHold);
+            let waits_in_vain = matches!(code, Code::InFlight | Code::OnHold | Code::Restored);
             assert_eq!(again, problem.retryable && !waits_in_vain, "{code}");
             if status == StatusCode::FAILED_DEPENDENCY {
                 problem.retryable = true;

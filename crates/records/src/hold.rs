@@ -1,8 +1,9 @@
-//! The row of the hold: a folder that was restored on hold, which goes on only when an operator
-//! lifts the hold. The engine decides what that means.
+//! The row of the hold: a folder that was restored, until an operator lifts the hold. It is on hold as
+//! a whole, or only refuses names that it does not know (C-48). The engine decides what that means.
 //!
 //! ```text
 //! setting `hold`:   {"version":1,"restored_us":…,"backup_us":…}
+//!                   {"version":1,"restored_us":…,"backup_us":…,"names_only":true}
 //! ```
 
 use indelible_journal::Timestamp;
@@ -14,13 +15,15 @@ use super::{codec, settings};
 
 pub(crate) const NAME: &str = "hold";
 
-/// What a folder on hold was restored from.
+/// What a folder was restored from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Restored {
     /// When it was restored, by the clock of the process that restored it.
     pub at: Timestamp,
     /// When the backup was made.
     pub backup_made_at: Timestamp,
+    /// Whether it is on hold. Otherwise only names that it does not know are refused.
+    pub on_hold: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -29,9 +32,11 @@ struct Stored {
     version: u8,
     restored_us: u64,
     backup_us: u64,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    names_only: bool,
 }
 
-/// Puts a store on hold. Blocks this thread.
+/// Adds the row to a store that was restored. Blocks this thread.
 #[cfg(feature = "store")]
 pub fn create(
     store: &indelible_store::Store,
@@ -42,12 +47,12 @@ pub fn create(
     store.submit_blocking(batch)
 }
 
-/// Adds to a batch: the store is not on hold.
+/// Adds to a batch: an operator has lifted the hold.
 pub fn delete(batch: &mut Batch) {
     settings::delete(batch, NAME);
 }
 
-/// Whether the store is on hold.
+/// What the store was restored from, unless an operator has lifted the hold since.
 pub fn get(read: &impl Read) -> Result<Seen<Option<Restored>>, ReadError> {
     settings::read(read, NAME, decode)
 }
@@ -57,13 +62,14 @@ fn encode(restored: &Restored) -> Vec<u8> {
         version: codec::JSON_VERSION,
         restored_us: restored.at.as_micros(),
         backup_us: restored.backup_made_at.as_micros(),
+        names_only: !restored.on_hold,
     })
 }
 
 pub(crate) fn decode(body: &[u8]) -> Result<Restored, String> {
-    let Stored { restored_us, backup_us, .. } = codec::read_json(body)?;
-    let time = codec::read_micros;
-    Ok(Restored { at: time(restored_us)?, backup_made_at: time(backup_us)? })
+    let Stored { restored_us, backup_us, names_only, .. } = codec::read_json(body)?;
+    let (at, backup_made_at) = (codec::read_micros(restored_us)?, codec::read_micros(backup_us)?);
+    Ok(Restored { at, backup_made_at, on_hold: !names_only })
 }
 
 #[cfg(test)]
@@ -75,9 +81,12 @@ mod tests {
     fn the_stored_form() {
         let at = |micros| Timestamp::from_micros(micros).expect("it is a time");
         let text = r#"{"version":1,"restored_us":2,"backup_us":1}"#;
-        let restored = Restored { at: at(2), backup_made_at: at(1) };
-        assert_eq!(decode(text.as_bytes()), Ok(restored));
-        assert_eq!(encode(&restored), text.as_bytes());
+        let names_only = text.replace('}', r#","names_only":true}"#);
+        for (text, on_hold) in [(text, true), (&names_only, false)] {
+            let restored = Restored { at: at(2), backup_made_at: at(1), on_hold };
+            assert_eq!(decode(text.as_bytes()), Ok(restored));
+            assert_eq!(encode(&restored), text.as_bytes());
+        }
         for (from, to) in [
             ("n\":1", "n\":2"),
             (":2", ":-2"),

@@ -15,11 +15,15 @@ use indelible_records::timers::{self, Row};
 use indelible_records::{Room, RoomKey, queue};
 use indelible_store::{Batch, Position};
 
+use crate::EngineError;
 use crate::command::{Command, RoomCommand, Waiter};
 use crate::effects::Leaving;
 use crate::hosted::MachineId;
 use crate::outbox::{self, Delivery, DeliveryUse};
-use crate::rooms::{AnyRoom, AnyValue, Context, Input, Outgoing, RoomChanges, RoomRows, RoomStart};
+use crate::rooms::{
+    AnyRoom, AnyValue, Begins, BegunTree, Context, Input, Outgoing, RoomChanges, RoomRows,
+    RoomStart,
+};
 use crate::shared::Shared;
 use crate::trouble;
 
@@ -77,6 +81,7 @@ impl HostedRoom {
             key: &self.key,
             surroundings: shared,
             retention: &shared.limits.retention,
+            begins: shared,
         };
         self.machine.handle(&context, input);
         let notices = self.machine.notices();
@@ -129,10 +134,11 @@ impl HostedRoom {
             let RoomChanges { rows, timers, replies, outgoing } = changes;
             let RoomRows { mut batch, starts } = rows;
             batch.touch(self.key.slot());
-            let begun = match begin_trees(shared, &mut batch, starts) {
-                Ok(begun) => begun,
-                Err(why) => return self.give_up(shared, &why),
-            };
+            let mut begun = Vec::new();
+            for BegunTree { rows, queued } in starts {
+                batch.extend(rows);
+                begun.extend(queued);
+            }
             let is_change = !batch.writes().is_empty();
             for (timer, change) in &timers {
                 match change {
@@ -231,39 +237,33 @@ impl HostedRoom {
     }
 }
 
-/// Adds the executions that begin in a commit: each is born of its tree's own machine, which is
-/// dropped with nothing but its rows. What follows is told to the trees when the commit is accepted;
-/// if the process dies in between, recovery finds them in the stored queue.
-fn begin_trees(
-    shared: &Shared,
-    batch: &mut Batch,
-    starts: Vec<RoomStart>,
-) -> Result<Vec<queue::Entry>, String> {
-    let mut begun = Vec::with_capacity(starts.len());
-    for RoomStart { operation, version, called, input, actor } in starts {
+impl Begins for Shared {
+    /// The execution is born of its tree's own machine, which is dropped with nothing but its rows.
+    /// What follows is told to the tree when the commit is accepted; if the process dies in between,
+    /// recovery finds it in the stored queue.
+    fn begin(&self, start: RoomStart) -> Result<BegunTree, EngineError> {
+        let RoomStart { operation, version, called, input, actor } = start;
         let binding = Binding::of(&called, &input);
         let function = called.split_once('/').map_or(&*called, |(_, function)| function);
-        let (started, root) = shared
-            .started_by(&operation, version, function, input, None)
-            .map_err(|error| error.to_string())?
+        let malformed = |what: String| EngineError::Malformed(what);
+        let (started, root) = self
+            .started_by(&operation, version, function, input, None)?
             .filter(|(started, _)| is_persist(started))
-            .ok_or_else(|| format!("there is no persist function {called} any more"))?;
+            .ok_or_else(|| malformed(format!("there is no persist function {called} any more")))?;
         let request = OperationRequest { operation, root, binding, keyed: None };
         let (actor, labels) = (Some(actor), Labels::default());
         let start = input::Start { started, request, again: false, actor, kept: true, labels };
         let mut tree = Tree::default();
         let asked = TreeInput::Asked(CallerId::NONE, Request::Start(Box::new(start)));
-        tree.handle(&shared.context(), asked);
-        let changes = tree.changes().ok_or("a tree has not begun")?;
+        tree.handle(&self.context(), asked);
+        let changes = tree.changes().ok_or_else(|| malformed("a tree has not begun".to_owned()))?;
         let is_new = |(_, reply): &(_, Reply)| matches!(reply, Reply::Begun(StartReply::New(id)) if *id == ExecutionId::root_of(root));
         if !changes.replies.iter().any(is_new) {
-            return Err(format!("the execution of {called} has begun before"));
+            return Err(malformed(format!("the execution of {called} has begun before")));
         }
-        let rows = changes.rows.map_err(|error| error.to_string())?;
-        begun.extend(queue::put_by(&rows));
-        batch.extend(rows);
+        let rows = changes.rows.map_err(|error| malformed(error.to_string()))?;
+        Ok(BegunTree { queued: queue::put_by(&rows), rows })
     }
-    Ok(begun)
 }
 
 fn is_persist(started: &indelible_journal::Started) -> bool {

@@ -14,9 +14,12 @@ use indelible_http::{Attempt, End};
 use indelible_journal::{ComponentDigest, OperationKey, Payload, Timestamp};
 use indelible_machine::{CallerId, Machine};
 use indelible_operations::retention::Retention;
+use indelible_records::queue;
 pub use indelible_records::timers::RoomTimer;
 pub use indelible_records::{BROUGHT_MIN, RoomKey};
 use indelible_store::{Batch, Read};
+
+use crate::EngineError;
 
 /// What such a machine may look at.
 #[derive(Clone, Copy)]
@@ -31,6 +34,21 @@ pub struct Context<'a> {
     pub surroundings: &'a dyn Environment,
     /// How long operations are remembered (C-3).
     pub retention: &'a Retention,
+    pub(crate) begins: &'a dyn Begins,
+}
+
+impl Context<'_> {
+    /// Begins an execution, for [`RoomRows::starts`]. All that can fail, fails here: the machine can
+    /// refuse one request, and its other changes are not affected. An execution that is not handed
+    /// over has not begun.
+    pub fn begin(&self, start: RoomStart) -> Result<BegunTree, EngineError> {
+        self.begins.begin(start)
+    }
+}
+
+/// What makes the rows of executions that begin.
+pub(crate) trait Begins {
+    fn begin(&self, start: RoomStart) -> Result<BegunTree, EngineError>;
 }
 
 /// What such a machine can be told.
@@ -79,7 +97,7 @@ pub struct RoomRows {
     /// Its rows.
     pub batch: Batch,
     /// Executions that begin in the same commit: there are both, or neither.
-    pub starts: Vec<RoomStart>,
+    pub starts: Vec<BegunTree>,
 }
 
 impl From<Batch> for RoomRows {
@@ -88,7 +106,15 @@ impl From<Batch> for RoomRows {
     }
 }
 
-/// An execution that begins in the commit of a machine. Its function is persist.
+/// An execution that has begun, and is stored with the rows of the machine that began it.
+#[derive(Debug)]
+pub struct BegunTree {
+    pub(crate) rows: Batch,
+    /// What the tree has to do once it is stored.
+    pub(crate) queued: Vec<queue::Entry>,
+}
+
+/// An execution that is to begin in the commit of a machine. Its function is persist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoomStart {
     /// The operation, whose id was never used before.

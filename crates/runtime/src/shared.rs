@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use indelible_execution::{Context, Environment, Input, Limits, Purpose};
 use indelible_journal::{
-    ComponentDigest, ExecutionId, FunctionName, RetryPolicy, RootHash, Timestamp,
+    ComponentDigest, ExecutionId, FunctionName, OperationId, RetryPolicy, RootHash, Timestamp,
 };
 use indelible_machine::Guard;
 use indelible_records::outbox::MessageId;
@@ -22,6 +22,7 @@ use crate::component::Components;
 use crate::delivery::DeliveryCounts;
 use crate::effects::Effects;
 use crate::end_counts::EndCounts;
+use crate::engine::EngineError;
 use crate::followers::Followers;
 use crate::guest::Guests;
 use crate::hold::HoldState;
@@ -198,11 +199,18 @@ impl Shared {
         self.retention_clock.advance(self.clock.as_ref())
     }
 
-    /// Ends the hold, and lets the timers' thread look at what is stored: it recovers the first
-    /// work, and wakes the workers with it.
+    /// Ends the hold. If nothing went on until now, the timers' thread looks at what is stored: it
+    /// recovers the first work, and wakes the workers with it.
     pub(crate) fn go_on(&self) {
-        self.hold.lift();
-        self.timers.look();
+        if self.hold.lift() {
+            self.timers.look();
+        }
+    }
+
+    /// Refuses a key (`None`) or an operation id that the store does not know, while it may have been
+    /// accepted and forgotten by a restore (see C-48).
+    pub(crate) fn check_unknown_name(&self, id: Option<&OperationId>) -> Result<(), EngineError> {
+        self.hold.check_unknown(id, || self.retention_time().time)
     }
 
     /// Recovers more of what another process left, unless enough is under way.

@@ -51,6 +51,7 @@ impl State {
                 "the server is on hold: it shows what is stored, and nothing goes on until an \
                  operator lifts the hold",
             ),
+            EngineError::Restored { .. } => Problem::new(Code::Restored, error.to_string()),
             EngineError::Stopped => Problem::new(Code::Stopping, "the server is stopping"),
             error if error.is_pause() => store_paused(),
             EngineError::Lost(_) => Problem::new(

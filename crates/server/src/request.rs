@@ -238,6 +238,12 @@ impl ApiRequest {
         parse_key(namespace, raw).map_err(|error| malformed(error.to_string()))
     }
 
+    /// Checks the key of a request that has no further effect when it is repeated. The key changes
+    /// nothing, but an invalid one is refused as everywhere.
+    pub(crate) fn check_unused_key(&self) -> Result<(), Problem> {
+        self.key(&ConsumerNamespace::new(SERVER_NAMESPACE).expect("it is one")).map(drop)
+    }
+
     /// The caller's own id for the operation: a UUIDv7 in its one spelling, so that two spellings
     /// of an id are not two operations.
     pub(crate) fn operation_id(&self) -> Result<Option<OperationId>, Problem> {

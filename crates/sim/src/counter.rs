@@ -10,7 +10,8 @@ use indelible_journal::Micros;
 use indelible_machine::{CallerId, Changes, Machine, TimerChange};
 use indelible_records::TABLES;
 use indelible_runtime::rooms::{
-    Context, Input, Message, Outgoing, RoomKey, RoomMachine, RoomRows, RoomTimer, Rooms,
+    BegunTree, Context, Input, Message, Outgoing, RoomKey, RoomMachine, RoomRows, RoomStart,
+    RoomTimer, Rooms,
 };
 use indelible_slots::{Slot, SlotSet};
 use indelible_store::{Batch, Shape, Table};
@@ -48,6 +49,8 @@ pub enum Ask {
     Add(u64),
     /// To add this, and to pass it on to another counter after so many microseconds.
     Lend(u64, u8, u64),
+    /// To add one, and to start an execution in the same commit.
+    Start(Box<RoomStart>),
 }
 
 /// What a counter answers.
@@ -71,6 +74,7 @@ pub struct Counter {
     /// `None`: it has not loaded its row.
     standing: Option<Standing>,
     changed: Option<RoomKey>,
+    starts: Vec<BegunTree>,
     timers: Vec<(RoomTimer, TimerChange)>,
     replies: Vec<(CallerId, Answer)>,
     outgoing: Vec<Outgoing>,
@@ -107,6 +111,16 @@ impl Counter {
                     standing.lent.insert(number, (amount, to));
                     let due = cx.now.saturating_add(Micros::new(after));
                     self.timers.push((timer(cx, due, number), TimerChange::Put));
+                }
+                if let Ask::Start(start) = &ask {
+                    match cx.begin((**start).clone()) {
+                        Ok(begun) => self.starts.push(begun),
+                        Err(error) => {
+                            self.replies.push((asker, Err(error.to_string())));
+                            return Ok(());
+                        }
+                    }
+                    self.standing(cx)?.count += 1;
                 }
                 let now = self.standing(cx)?.clone();
                 self.replies.push((asker, Ok(now)));
@@ -176,7 +190,7 @@ impl Machine for Counter {
             return None;
         }
         Some(Changes {
-            rows: rows.into(),
+            rows: RoomRows { batch: rows, starts: std::mem::take(&mut self.starts) },
             timers: std::mem::take(&mut self.timers),
             volatile_timers: Vec::new(),
             events: Vec::new(),

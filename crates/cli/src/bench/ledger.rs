@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use clap::{Args, value_parser};
+use clap::{Args, ValueEnum, value_parser};
 use http::{Method, StatusCode};
 use indelible_journal::Namespace;
 use indelible_ledger::{
@@ -28,19 +28,20 @@ use crate::failure::Failure;
 
 pub(super) const HELP: &str = "\
 Clients write to one vault, each under its own client id and with numbers in a row. A transaction adds
-1 to one of --entities amounts, chosen at random; a batch has ten such operations under one number.
-Four measurements: transactions, batches, repetitions of a number that is known (which sync nothing),
-and one client alone, compared with the disk itself.
+1 to one of --entities amounts, chosen at random; a batch has ten such operations under one number,
+and a run ten transactions, each with its own number, in one request. Five measurements: transactions,
+batches, runs, repetitions of a number that is known (which sync nothing), and one client alone,
+compared with the disk itself. --only takes some of them.
 
 Without --in-process the clients speak HTTP, to --url or to a server that is started for the
 measurement, in a folder of its own and on the same cores.
 
 Examples:
   indelible bench ledger
-  indelible bench ledger --entities 1000000 --seconds 60
+  indelible bench ledger --entities 1000000 --seconds 60 --only batches,runs
   indelible bench ledger --in-process --json";
 
-/// How many operations a batch has.
+/// How many operations a batch has, and how many transactions a run.
 const BATCH: usize = 10;
 /// How many entities one request makes.
 const FILL: usize = 500;
@@ -53,6 +54,9 @@ pub(crate) struct LedgerArguments {
     #[arg(long, value_name = "N", default_value = "1000",
         value_parser = value_parser!(u64).range(1..=100_000_000))]
     entities: u64,
+    /// Which measurements; by default all of them
+    #[arg(long, value_name = "WORKLOAD", value_enum, value_delimiter = ',')]
+    only: Vec<Workload>,
     /// Measure an engine in this process, without HTTP
     #[arg(long, conflicts_with = "url")]
     in_process: bool,
@@ -76,15 +80,47 @@ pub(super) fn run(
     };
     let bench = Bench { arguments, runtime, place: &place, door };
     bench.fill()?;
-    let connections = arguments.server.connections;
-    report.measurement(&bench.measure("transactions", connections, Load::Single)?)?;
-    report.measurement(&bench.measure("batches", connections, Load::Batch)?)?;
-    report.measurement(&bench.measure("repetitions", connections, Load::Repeated)?)?;
-    report.measurement(&bench.measure("transactions alone", 1, Load::Single)?)?;
+    for workload in Workload::value_variants() {
+        if arguments.only.is_empty() || arguments.only.contains(workload) {
+            report.measurement(&bench.measure(*workload)?)?;
+        }
+    }
     if let Some(server) = server {
         server.kill();
     }
     Ok(())
+}
+
+/// A measurement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Workload {
+    Transactions,
+    Batches,
+    Runs,
+    Repetitions,
+    /// One client by itself
+    Alone,
+}
+
+impl Workload {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Transactions => "transactions",
+            Self::Batches => "batches",
+            Self::Runs => "runs",
+            Self::Repetitions => "repetitions",
+            Self::Alone => "transactions alone",
+        }
+    }
+
+    fn load(self) -> Load {
+        match self {
+            Self::Transactions | Self::Alone => Load::Single,
+            Self::Batches => Load::Batch,
+            Self::Runs => Load::Run,
+            Self::Repetitions => Load::Repeated,
+        }
+    }
 }
 
 /// What the clients of a measurement send.
@@ -94,8 +130,20 @@ enum Load {
     Single,
     /// A batch with ten.
     Batch,
+    /// A run of ten transactions with one each.
+    Run,
     /// A transaction that was applied before.
     Repeated,
+}
+
+impl Load {
+    /// How many operations a request has.
+    fn operations(self) -> usize {
+        match self {
+            Self::Batch | Self::Run => BATCH,
+            Self::Single | Self::Repeated => 1,
+        }
+    }
 }
 
 /// How the clients reach the ledger.
@@ -138,7 +186,8 @@ struct Client {
     sequence: u64,
 }
 
-/// What a client sends: a number, and the entities to which it adds 1.
+/// What a client sends: a number, that of the first transaction of a run, and the entities to which it
+/// adds 1.
 struct SequencedWrite {
     sequence: u64,
     entities: Vec<u64>,
@@ -163,10 +212,8 @@ impl Client {
     async fn send(&mut self, write: &SequencedWrite) -> Result<(), Failure> {
         match &mut self.door {
             OpenDoor::Engine(engine) => {
-                let request = request(&write.entities, self.load)?;
                 let id = ClientId::new(&self.id).expect("it is a name");
-                let sequence = Sequence::new(write.sequence).expect("numbers begin with 1");
-                let run = Run::one(id, sequence, Some(Attempt::FIRST), request);
+                let run = run_of(id, write, self.load)?;
                 let (scope, actor) = (scope(), Actor::new("system:bench"));
                 let write =
                     LedgerWrite { scope, incarnation: None, actor, writes: Writes::Run(run) };
@@ -194,6 +241,21 @@ impl Client {
     }
 }
 
+fn run_of(client: ClientId, write: &SequencedWrite, load: Load) -> Result<Run, Failure> {
+    let number = |sequence| Sequence::new(sequence).expect("numbers begin with 1");
+    let attempt = Some(Attempt::FIRST);
+    if load != Load::Run {
+        let request = request(&write.entities, load)?;
+        return Ok(Run::one(client, number(write.sequence), attempt, request));
+    }
+    let writes = (write.sequence..).zip(&write.entities).map(|(sequence, entity)| {
+        Ok((number(sequence), request(std::slice::from_ref(entity), load)?))
+    });
+    let writes = writes.collect::<Result<_, Failure>>()?;
+    Run::new(client, attempt, writes, &Limits::DEFAULT)
+        .map_err(|error| broken(format!("a run makes no sense: {error}")))
+}
+
 fn request(entities: &[u64], load: Load) -> Result<Request, Failure> {
     let unit = Unit::new("pieces").expect("it is a unit");
     let operations = entities.iter().map(|entity| Operation::Add {
@@ -205,7 +267,9 @@ fn request(entities: &[u64], load: Load) -> Result<Request, Failure> {
         condition: None,
     });
     let request = match load {
-        Load::Single | Load::Repeated => Request::single(operations.collect(), &Limits::DEFAULT),
+        Load::Single | Load::Run | Load::Repeated => {
+            Request::single(operations.collect(), &Limits::DEFAULT)
+        }
         Load::Batch => Request::batch(vec![operations.collect()], &Limits::DEFAULT),
     };
     request.map_err(|error| broken(format!("a request makes no sense: {error}")))
@@ -219,18 +283,28 @@ fn body(client: &str, write: &SequencedWrite, load: Load) -> (&'static str, Byte
             format!(r#"{{"add":{{"key":"{}","delta":"1","unit":"pieces"}}}}"#, name(*entity))
         })
         .collect();
-    let (path, operations) = match load {
-        Load::Single | Load::Repeated => {
-            ("transactions", format!(r#""operations":[{}]"#, operations.join(",")))
-        }
-        Load::Batch => {
-            ("batches", format!(r#""writes":[{{"operations":[{}]}}]"#, operations.join(",")))
+    let sequence = write.sequence;
+    let (path, rest) = match load {
+        Load::Single | Load::Repeated => (
+            "transactions",
+            format!(r#""sequence":{sequence},"operations":[{}]"#, operations.join(",")),
+        ),
+        Load::Batch => (
+            "batches",
+            format!(
+                r#""sequence":{sequence},"writes":[{{"operations":[{}]}}]"#,
+                operations.join(",")
+            ),
+        ),
+        Load::Run => {
+            let transactions: Vec<_> = (sequence..)
+                .zip(operations)
+                .map(|(sequence, one)| format!(r#"{{"sequence":{sequence},"operations":[{one}]}}"#))
+                .collect();
+            ("runs", format!(r#""transactions":[{}]"#, transactions.join(",")))
         }
     };
-    let sequence = write.sequence;
-    let text =
-        format!(r#"{{"client_id":"{client}","sequence":{sequence},"attempt":1,{operations}}}"#);
-    (path, text.into())
+    (path, format!(r#"{{"client_id":"{client}","attempt":1,{rest}}}"#).into())
 }
 
 impl Producer for Client {
@@ -238,13 +312,14 @@ impl Producer for Client {
 
     fn prepare(&mut self) -> SequencedWrite {
         // A repetition has the bytes of the first time.
-        let count = if self.load == Load::Batch { BATCH } else { 1 };
         if self.load == Load::Repeated {
             return SequencedWrite { sequence: 1, entities: vec![0] };
         }
-        self.sequence += 1;
+        let count = self.load.operations();
+        let sequence = self.sequence + 1;
+        self.sequence += if self.load == Load::Run { count as u64 } else { 1 };
         let entities = (0..count).map(|_| self.random.below(self.entities)).collect();
-        SequencedWrite { sequence: self.sequence, entities }
+        SequencedWrite { sequence, entities }
     }
 
     async fn commit(&mut self, write: SequencedWrite) -> Result<(), Failure> {
@@ -294,12 +369,12 @@ impl Bench<'_> {
         })
     }
 
-    fn measure(
-        &self,
-        workload: &'static str,
-        clients: u32,
-        load: Load,
-    ) -> Result<Measurement, Failure> {
+    fn measure(&self, workload: Workload) -> Result<Measurement, Failure> {
+        let load = workload.load();
+        let clients = match workload {
+            Workload::Alone => 1,
+            _ => self.arguments.server.connections,
+        };
         let length = Duration::from_secs(self.arguments.server.seconds.into());
         let since = house::moment();
         let producers = self.runtime.block_on(async {
@@ -326,7 +401,7 @@ impl Bench<'_> {
             (drive()?, None)
         };
         let fsyncs = before.zip(self.syncs()).map(|(before, after)| after - before);
-        Ok(self.measurement(workload, clients, load, &stretch, fsyncs, raw_sync_us))
+        Ok(self.measurement(workload, clients, &stretch, fsyncs, raw_sync_us))
     }
 
     /// How often the store has synced.
@@ -339,9 +414,8 @@ impl Bench<'_> {
 
     fn measurement(
         &self,
-        workload: &'static str,
+        workload: Workload,
         clients: u32,
-        load: Load,
         stretch: &Stretch,
         fsyncs: Option<u64>,
         raw_sync_us: Option<f64>,
@@ -349,8 +423,9 @@ impl Bench<'_> {
         let entities = self.arguments.entities;
         let (seconds, count) = (round(stretch.seconds, 3), stretch.latencies.count());
         let per_s = round(stretch.per_s(), 1);
-        let operations = if load == Load::Batch { BATCH as f64 } else { 1.0 };
-        let operations_per_s = round(stretch.per_s() * operations, 1);
+        let operations = workload.load().operations() as f64;
+        let (workload, operations_per_s) =
+            (workload.name(), round(stretch.per_s() * operations, 1));
         let [p50_us, p99_us] = stretch.latencies.micros([500, 990]);
         let max_us = micros(stretch.latencies.max());
         let rss_mb = match &self.door {

@@ -279,6 +279,11 @@ fn refused(problem: &Problem, asked: &ServerRequest) -> Failure {
              server go on with `indelible hold lift`"
                 .to_owned()
         }
+        Code::Restored => {
+            "find out whether it was done before the restore; `indelible hold show` says from which \
+             backup, and an admin opens the server to all keys with `indelible hold lift`"
+                .to_owned()
+        }
         Code::WrongState => "see its state with `indelible show EXECUTION`".to_owned(),
         code => format!("see `indelible explain {code}`"),
     };

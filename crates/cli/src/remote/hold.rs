@@ -1,5 +1,5 @@
-//! `indelible hold`: a server that shows everything and lets nothing go on, and the operator who lets
-//! it go on.
+//! `indelible hold`: a server that shows everything and lets nothing go on, or that takes no key which a
+//! restore may have made it forget, and the operator who lifts that.
 
 use std::io::Write;
 
@@ -16,6 +16,10 @@ A server is on hold if its data folder was restored with `indelible store restor
 was started with --paused. It shows everything that is stored, and nothing goes on: no function
 runs, no timer fires, no request leaves, and nothing new is accepted.
 
+A server whose data folder was restored in any way is also closed: requests under a key or an
+operation id that it does not know are refused (`restored`), because they may have been accepted
+after the backup was made.
+
 Examples:
   indelible hold show
   indelible ps --namespace '*' --state running,blocked,cancelling,stuck
@@ -23,8 +27,8 @@ Examples:
   indelible hold lift --reason 'the payment service has nothing newer'";
 
 const LIFT: &str = "\
-From then on everything that is unfinished goes on, and new requests are accepted. For a folder that
-was restored on hold that is for good. A server that was started with --paused goes on until it
+From then on everything that is unfinished goes on, and new requests are accepted, under any key or
+operation id. For a folder that was restored that is for good. A server that was started with --paused goes on until it
 stops; when it is started so again, it is on hold again.
 
 A restored folder does not know what happened after the backup. Requests that were sent since are
@@ -37,10 +41,10 @@ Examples:
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Show whether a server is on hold, why, and what would go on
+    /// Show whether a server is on hold or closed to unknown keys, why, and what would go on
     #[command(after_long_help = SHOW)]
     Show(Show),
-    /// Let a server that is on hold go on
+    /// Let a server that is on hold go on, and one that was restored take all keys
     #[command(after_long_help = LIFT)]
     Lift(Lift),
 }
@@ -90,6 +94,12 @@ impl Show {
                  it go on with `indelible hold lift --reason TEXT`",
                 out,
             );
+        } else if hold.closed_until.is_some() {
+            print::note(
+                "hint: find out what was accepted after the backup was made, then let the server \
+                 take all keys and ids with `indelible hold lift --reason TEXT`",
+                out,
+            );
         }
         Ok(())
     }
@@ -116,9 +126,13 @@ fn question(remote: &Remote) -> Result<String, Failure> {
             format!("; what was sent after {backup_made_at} may be sent again")
         }
     };
+    let url = &remote.at.url;
+    if !hold.on_hold {
+        return Ok(format!("let {url} take keys and ids that it does not know{since}?"));
+    }
     Ok(format!(
-        "let {} go on? Unfinished executions: {}; open questions: {}{since}",
-        remote.at.url, hold.unfinished, hold.unresolved
+        "let {url} go on? Unfinished executions: {}; open questions: {}{since}",
+        hold.unfinished, hold.unresolved
     ))
 }
 
@@ -131,6 +145,9 @@ fn lines(hold: &Hold) -> String {
     }
     if hold.paused {
         lines += "paused         until this process ends\n";
+    }
+    if let Some(until) = hold.closed_until.as_ref().filter(|_| !hold.on_hold) {
+        lines += &format!("closed         to unknown keys and ids, until {}\n", plain(until));
     }
     lines += &format!("unfinished     {}\n", hold.unfinished);
     lines += &format!("unresolved     {}\n", hold.unresolved);

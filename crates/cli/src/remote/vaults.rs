@@ -34,7 +34,7 @@ to it can no longer come. Export the log first if it may be needed: `indelible l
 
 Examples:
   indelible ledger export --vault wallets > wallets.jsonl
-  indelible vault rm wallets";
+  indelible vault rm wallets --reason 'moved to the new shop'";
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -88,6 +88,9 @@ pub(crate) struct Show {
 pub(crate) struct Remove {
     /// Which
     name: String,
+    /// Why: kept in the audit record
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    reason: String,
     #[command(flatten)]
     sure: Confirmation,
     /// Print a JSON object
@@ -219,7 +222,7 @@ impl Remove {
         })?;
         let incarnation = vault.incarnation.0.to_string();
         let deleted: DeletedVault =
-            remote.run(remote.client.delete_vault(name, Some(&incarnation)))?;
+            remote.run(remote.client.delete_vault(name, Some(&incarnation), &self.reason))?;
         let free_at = second(deleted.name_free_at.0);
         let words = format!("the vault {name} was deleted; its name is free at {free_at}");
         print::done(deleted, &words, self.json, out)

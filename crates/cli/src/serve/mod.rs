@@ -241,6 +241,7 @@ impl Serve {
                 nothing_deployed,
                 unknown: (unknown, unknown == UNKNOWN_COUNTED_MAX),
                 hold: engine.hold(),
+                closed_until: engine.closed_until(),
             };
             // With JSON logs, every line of stderr has to be JSON.
             if format == Format::Text {
@@ -251,6 +252,10 @@ impl Serve {
             if let Some(hold) = engine.hold() {
                 warn!(%hold, hint = "`indelible hold show`, then `indelible hold lift`",
                     "server is on hold; nothing goes on until an operator lifts the hold");
+            } else if let Some(until) = engine.closed_until() {
+                warn!(%until, hint = "`indelible hold show`, then `indelible hold lift`",
+                    "data was restored; unknown keys and ids are refused until an operator lifts \
+                     the hold");
             }
             let (stop, stopped) = tokio::sync::oneshot::channel();
             let stopping = tokio::spawn(async move {

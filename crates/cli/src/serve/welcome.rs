@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use indelible_journal::Timestamp;
 use indelible_runtime::Hold;
 
 /// The URL that the other commands use by default.
@@ -19,6 +20,8 @@ pub(super) struct Welcome<'a> {
     pub(super) unknown: (usize, bool),
     /// Why nothing goes on, if nothing does.
     pub(super) hold: Option<Hold>,
+    /// Until when keys and ids are refused that the folder does not know.
+    pub(super) closed_until: Option<Timestamp>,
 }
 
 impl Welcome<'_> {
@@ -31,6 +34,11 @@ impl Welcome<'_> {
             lines.push(format!(
                 "on hold ({hold}): nothing goes on until an admin lifts the hold; see `indelible \
                  hold show`"
+            ));
+        } else if let Some(until) = self.closed_until {
+            lines.push(format!(
+                "restored from a backup: keys and ids that it does not know are refused until an \
+                 admin runs `indelible hold lift`, or until {until}; see `indelible hold show`"
             ));
         }
         // An earlier process reported them when they arose, and may be gone.
@@ -81,6 +89,7 @@ mod tests {
             nothing_deployed,
             unknown: (0, false),
             hold: None,
+            closed_until: None,
         };
         let first = welcome(DEFAULT_URL, false, true);
         let listening = "listening on http://127.0.0.1:7070, data in indelible-data";

@@ -22,14 +22,16 @@ struct Document<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     recovered: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    on_hold: Option<OnHold>,
+    on_hold: Option<Restored>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    closed: Option<Restored>,
     disk_bytes: u64,
     tables: Vec<Table>,
 }
 
-/// Why a server would let nothing go on.
+/// Why a server would let nothing go on, or take no key that the folder does not know.
 #[derive(Serialize)]
-struct OnHold {
+struct Restored {
     restored_at: String,
     backup_made_at: String,
 }
@@ -45,7 +47,13 @@ struct Table {
 pub(super) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<(), Failure> {
     let OpenReport { store, recovered } = super::open(&arguments.folder)?;
     let counts = check::count(&store).map_err(|error| Failure::new(error.to_string()))?;
-    let on_hold = hold::get(&store).map_err(|error| Failure::new(error.to_string()))?;
+    let restored = hold::get(&store).map_err(|error| Failure::new(error.to_string()))?.value;
+    let because = |on_hold: bool| {
+        restored.filter(|restored| restored.on_hold == on_hold).map(|restored| Restored {
+            restored_at: restored.at.to_string(),
+            backup_made_at: restored.backup_made_at.to_string(),
+        })
+    };
     let disk_bytes = embedded::folder_bytes(&arguments.folder).map_err(|error| {
         Failure::new(format!("cannot measure {}: {error}", arguments.folder.display()))
     })?;
@@ -55,10 +63,8 @@ pub(super) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<(), Fai
         engine: embedded::BACKEND_NAME,
         position: store.durable_now().number(),
         recovered: recovered.as_deref(),
-        on_hold: on_hold.value.map(|restored| OnHold {
-            restored_at: restored.at.to_string(),
-            backup_made_at: restored.backup_made_at.to_string(),
-        }),
+        on_hold: because(true),
+        closed: because(false),
         disk_bytes,
         tables: tables(&store, &counts),
     };
@@ -87,8 +93,13 @@ fn write_text(document: &Document<'_>, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "engine     {}", document.engine)?;
     writeln!(out, "position   {}", document.position)?;
     writeln!(out, "on disk    {}", bytes(document.disk_bytes))?;
-    if let Some(OnHold { restored_at, backup_made_at }) = &document.on_hold {
-        writeln!(out, "on hold    restored at {restored_at} from the backup of {backup_made_at}")?;
+    for (word, restored) in [("on hold", &document.on_hold), ("closed", &document.closed)] {
+        if let Some(Restored { restored_at, backup_made_at }) = restored {
+            writeln!(
+                out,
+                "{word:9}  restored at {restored_at} from the backup of {backup_made_at}"
+            )?;
+        }
     }
     writeln!(out)?;
     let [rows, size, disk] = ["rows", "size", "on disk"].map(Column::right);

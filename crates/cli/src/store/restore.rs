@@ -37,6 +37,8 @@ lost, and never next to a server that still runs it.
 
 With --hold the new folder is on hold: its server shows everything, and nothing goes on until an
 operator says so with `indelible hold lift`. Meanwhile look at what is unfinished and unknown.
+Without it, what is unfinished goes on at once. In both cases requests under a key or an operation id
+that the backup does not have are refused (`restored`) until an operator has lifted the hold.
 
 API keys are as they were: a key that was revoked since then is valid again. Components are compiled
 again when they are first used.
@@ -184,10 +186,9 @@ impl Restore {
         let unfinished = unfinished(&store).map_err(|error| failed(&error))?;
         // Before the folder has its name: no server can be started on it without this.
         count_restore(&store).map_err(|error| failed(&*error))?;
-        if self.hold {
-            put_on_hold(&store, &header).map_err(|error| failed(&*error))?;
-        }
-        let on_hold = hold::get(&store).map_err(|error| failed(&error))?.value.is_some();
+        let earlier = hold::get(&store).map_err(|error| failed(&error))?.value;
+        let on_hold = self.hold || earlier.is_some_and(|earlier| earlier.on_hold);
+        wait_for_operator(&store, &header, on_hold).map_err(|error| failed(&*error))?;
         super::close(store)?;
         Ok(RestoreReport { header, counts, unfinished, on_hold, problems })
     }
@@ -198,9 +199,13 @@ fn count_restore(store: &Store) -> Result<(), Box<dyn std::error::Error>> {
     Ok(store.durable(restores::raise(store)?).wait()?)
 }
 
-/// Puts a restored store on hold, durably.
-fn put_on_hold(store: &Store, header: &Header) -> Result<(), Box<dyn std::error::Error>> {
-    let restored = Restored { at: System.now(), backup_made_at: header.made_at };
+/// Puts a restored store on hold, or closes it to names that it does not know (C-48), durably.
+fn wait_for_operator(
+    store: &Store,
+    header: &Header,
+    on_hold: bool,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let restored = Restored { at: System.now(), backup_made_at: header.made_at, on_hold };
     Ok(store.durable(hold::create(store, &restored)?).wait()?)
 }
 
@@ -247,6 +252,11 @@ fn text(document: &Document<'_>, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "unfinished  {}", document.unfinished)?;
     if document.on_hold {
         writeln!(out, "on hold     until `indelible hold lift`")?;
+    } else {
+        writeln!(
+            out,
+            "closed      to keys and ids that it does not have, until `indelible hold lift`"
+        )?;
     }
     if document.problems_count > 0 {
         writeln!(out, "problems    {}", document.problems_count)?;

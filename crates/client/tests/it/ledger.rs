@@ -149,7 +149,7 @@ async fn what_is_read() {
     assert_eq!(ledger.transaction(2).await.unwrap().transaction.height, 2);
     assert_eq!(ledger.client_state("c", Some(4)).await.unwrap().next_attempt, Some(1));
     ledger.hand_over("c", "client:new", "rotated").await.unwrap();
-    client.delete_vault("w", Some(INCARNATION)).await.unwrap();
+    client.delete_vault("w", Some(INCARNATION), "it is over").await.unwrap();
     let mut export = ledger.export().await.unwrap();
     assert_eq!(export.next().await.unwrap().unwrap(), "{}\n");
     assert!(export.next().await.unwrap().is_none());
@@ -171,7 +171,7 @@ async fn what_is_read() {
         "GET /v1/vaults/w/transactions/2?namespace=shop",
         "GET /v1/vaults/w/clients/c?sequence=4&namespace=shop",
         "PUT /v1/vaults/w/clients/c/owner?namespace=shop",
-        &format!("DELETE /v1/vaults/w?incarnation={INCARNATION}&namespace=shop"),
+        &format!("DELETE /v1/vaults/w?incarnation={INCARNATION}&reason=it+is+over&namespace=shop"),
         "GET /v1/vaults/w/export?namespace=shop",
         "GET /v1/vaults/w/export?namespace=shop",
     ];

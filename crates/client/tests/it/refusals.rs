@@ -74,11 +74,13 @@ async fn each_code_is_its_own_error() {
             | Code::Damaged
             | Code::Busy
             | Code::OnHold
+            | Code::Restored
             | Code::Stopping
             | Code::StoreStopped => "Transport",
             _ => "Refused",
         };
-        let is_final = matches!(code, Code::Internal | Code::Damaged | Code::OnHold);
+        let waits_for_a_person = matches!(code, Code::OnHold | Code::Restored);
+        let is_final = matches!(code, Code::Internal | Code::Damaged) || waits_for_a_person;
         let again = call == "Transport" && !is_final;
         let attempts = usize::try_from(if again { ATTEMPTS_MAX } else { 1 }).unwrap();
 

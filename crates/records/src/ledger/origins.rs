@@ -17,7 +17,7 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 use indelible_idempotency::RequestHash;
-use indelible_journal::{Codec, OperationId, Payload};
+use indelible_journal::{Codec, OperationId, Payload, Timestamp};
 use indelible_ledger::{
     Actor, Attempt, ClientId, Code, EntityKey, Gap, Height, Incarnation, LastCommitted, Origin,
     OriginId, Refusal, RefusedAttempt, RestoreCount, Sequence, Stream, StreamRefusal,
@@ -154,12 +154,12 @@ pub fn origin(
     codec::get(read, LEDGER_ORIGINS, &row, |value| decode(&row, value, read_origin))
 }
 
-/// Adds to a batch: what a name has led to at this height; `None`: that is forgotten.
+/// Adds to a batch: what a name has led to at this time; `None`: that is forgotten.
 pub fn put_origin(
     batch: &mut Batch,
     incarnation: Incarnation,
     name: &WriteName,
-    at: Height,
+    at: Timestamp,
     led_to: Option<&StoredOrigin>,
 ) {
     let row = name_row(incarnation, name);
@@ -178,33 +178,41 @@ pub fn put_origin(
             body.put_slice(hash.as_bytes());
             put_refusal(&mut body, refusal);
             let (kind, name) = name.parts();
-            let index =
-                key_of(incarnation, &[&[REFUSED_AT], &at.get().to_be_bytes(), &[kind], name]);
+            let at = at.as_micros().to_be_bytes();
+            let index = key_of(incarnation, &[&[REFUSED_AT], &at, &[kind], name]);
             batch.put(LEDGER_ORIGINS, index, Bytes::new());
         }
     }
     codec::put(batch, LEDGER_ORIGINS, row, VERSION, &body);
 }
 
-/// Adds deletes of the names that were refused at this height or before, at most `limit`; whether
-/// there may be more.
+/// Adds deletes of the names that were used up by a refusal at this time or before, at most `limit`.
+/// Returns when the next one was used up, if one is left.
 pub fn forget_refused(
     read: &impl Read,
     batch: &mut Batch,
     incarnation: Incarnation,
-    upto: Height,
+    upto: Timestamp,
     limit: usize,
-) -> Result<bool, ReadError> {
-    let mut scan = Scan::prefix(LEDGER_ORIGINS, key_of(incarnation, &[&[REFUSED_AT]]), limit);
-    let behind = upto.get().saturating_add(1).to_be_bytes();
-    scan.range.1 = std::ops::Bound::Excluded(key_of(incarnation, &[&[REFUSED_AT], &behind]));
-    let page = read.scan(&scan)?.value;
-    for (row, _) in page.rows {
-        let name = row.slice(25..);
-        batch.delete(LEDGER_ORIGINS, key_of(incarnation, &[&name]));
+) -> Result<Option<Timestamp>, ReadError> {
+    // One row more than is deleted: it says when the next one is due.
+    let scan = Scan::prefix(LEDGER_ORIGINS, key_of(incarnation, &[&[REFUSED_AT]]), limit + 1);
+    for (count, (row, _)) in read.scan(&scan)?.value.rows.into_iter().enumerate() {
+        let at = refused_at(&row)?;
+        if at > upto || count == limit {
+            return Ok(Some(at));
+        }
+        batch.delete(LEDGER_ORIGINS, key_of(incarnation, &[&row[25..]]));
         batch.delete(LEDGER_ORIGINS, row);
     }
-    Ok(page.more)
+    Ok(None)
+}
+
+/// The time in the key of such a row.
+fn refused_at(row: &Bytes) -> Result<Timestamp, ReadError> {
+    let time = row.get(17..25).and_then(|time| time.try_into().ok()).map(u64::from_be_bytes);
+    let time = time.and_then(Timestamp::from_micros);
+    time.ok_or_else(|| codec::damaged(&LEDGER_ORIGINS, row, "its key has no time"))
 }
 
 /// Checks a row, alone.
@@ -213,7 +221,7 @@ pub(super) fn check(row: &Bytes, value: &Bytes) -> Result<(), ReadError> {
         Some(&STREAM) => decode(row, value, read_stream).map(drop),
         Some(&SEQUENCE) => decode(row, value, read_height).map(drop),
         Some(&(KEY | OPERATION)) => decode(row, value, read_origin).map(drop),
-        Some(&REFUSED_AT) if value.is_empty() => Ok(()),
+        Some(&REFUSED_AT) if value.is_empty() => refused_at(row).map(drop),
         _ => Err(codec::damaged(&LEDGER_ORIGINS, row, "it is of unknown kind")),
     }
 }

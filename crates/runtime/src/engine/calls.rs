@@ -241,14 +241,19 @@ impl Engine {
                 (_, Some(OperationLookup { volatile: Some((started, root)), .. })) => {
                     (true, started, root)
                 }
-                (_, None) => match self.started(start, &operation) {
-                    Ok((started, root)) => {
-                        self.check_input(start, &started).await?;
-                        (false, started, root)
+                (_, None) => {
+                    if start.operation_id.is_some() || start.idempotency_key.is_some() {
+                        shared.check_unknown_name(start.operation_id.as_ref())?;
                     }
-                    // The refusal shows what is deployed, which must be durable too.
-                    Err(refused) => return self.refuse(refused).await,
-                },
+                    match self.started(start, &operation) {
+                        Ok((started, root)) => {
+                            self.check_input(start, &started).await?;
+                            (false, started, root)
+                        }
+                        // The refusal shows what is deployed, which must be durable too.
+                        Err(refused) => return self.refuse(refused).await,
+                    }
+                }
             };
             let execution = ExecutionId::root_of(root);
             // Watch before the tree is asked: the end is not missed, and a volatile operation is

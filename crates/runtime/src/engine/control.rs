@@ -131,9 +131,14 @@ impl Engine {
             signal.text(name.as_str()).payload(&payload).hash()
         };
         let key = key.map(|key| (key, hash()));
-        let fits = self.fits(payload.bytes.len());
+        let mut checked = self.fits(payload.bytes.len());
+        if key.is_some() {
+            // A restored store may have taken this signal and forgotten it. People's decisions need
+            // no such check: they are refused where they have been made.
+            checked = checked.and_then(|()| Ok(self.shared.check_unknown_name(None)?));
+        }
         let name = name.clone();
-        self.ask(Flow::GOING_ON, execution, key, fits, |execution, under| {
+        self.ask(Flow::GOING_ON, execution, key, checked, |execution, under| {
             Request::Signal(input::Signal { execution, name, payload, actor, under })
         })
         .await

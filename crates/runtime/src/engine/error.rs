@@ -1,7 +1,7 @@
 //! What can go wrong, by what was asked for. In every case nothing has changed, unless the error
 //! says that this is unknown.
 
-use indelible_journal::{ComponentDigest, ExecutionId};
+use indelible_journal::{ComponentDigest, ExecutionId, Timestamp};
 use indelible_operations::retention::TooShort;
 use indelible_operations::state::Refusal;
 use indelible_schema::Problem;
@@ -65,6 +65,16 @@ pub enum EngineError {
     /// The engine is [on hold](crate::Engine::hold): nothing goes on, and nothing new is accepted.
     #[error("on hold: nothing goes on until an operator lifts the hold")]
     OnHold,
+    /// The store was restored, and does not know the key or the operation id of the request (C-48):
+    /// what was accepted under it since the backup is forgotten.
+    #[error(
+        "the data was restored from a backup and does not know this key or id: it is refused until \
+         an operator lifts the hold, or until {until}"
+    )]
+    Restored {
+        /// From then on it is taken.
+        until: Timestamp,
+    },
     /// Too many callers wait already.
     #[error("the engine is busy: {waiting} callers are already waiting; try again later")]
     Busy {
@@ -96,6 +106,7 @@ impl EngineError {
             | Self::Gone(_)
             | Self::NoRoom(_)
             | Self::OnHold
+            | Self::Restored { .. }
             | Self::Busy { .. }
             | Self::ReadsBusy { .. }
             | Self::Stopped => false,

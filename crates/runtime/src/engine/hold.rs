@@ -1,9 +1,10 @@
-//! The hold: why the engine is on hold, and the operator who lets it go on.
+//! The hold: what waits for an operator, and the operator who lets it go on.
 
 use indelible_execution::{Actor, audit_entry};
+use indelible_journal::Timestamp;
 use indelible_records::audit as audit_rows;
 use indelible_records::audit::AuditSubject;
-use indelible_records::hold as rows;
+use indelible_records::hold::{self as rows, Restored};
 use indelible_slots::Slot;
 use indelible_store::Batch;
 use tracing::info;
@@ -16,7 +17,7 @@ use crate::hold::Hold;
 pub enum LiftOutcome {
     /// The engine goes on.
     Lifted,
-    /// It was not on hold: nothing has changed.
+    /// It was not on hold, and not closed to unknown names: nothing has changed.
     NotOnHold,
 }
 
@@ -26,16 +27,30 @@ impl Engine {
         self.shared.hold.why()
     }
 
-    /// Lifts the hold: everything that is stored goes on. The audit entry and the end of the
-    /// store's own hold are one commit, and durable before anything goes on. An engine that was
-    /// opened [on hold](crate::Opening::OnHold) goes on until it is closed.
+    /// Until when keys and operation ids are refused that the store does not know, because it was
+    /// restored (C-48). None: they are taken, as far as the [hold](Engine::hold) lets them.
+    pub fn closed_until(&self) -> Option<Timestamp> {
+        self.shared.hold.closed_until(|| self.shared.retention_time().time)
+    }
+
+    /// What the store was restored from, if that waits for an operator.
+    pub fn restored(&self) -> Option<Restored> {
+        self.shared.hold.liftable(|| self.shared.retention_time().time)?.restored
+    }
+
+    /// Lifts the hold: everything that is stored goes on, and names that the store does not know are
+    /// taken again (impl C-48). The audit entry and the end of the store's own hold are one commit,
+    /// and durable before anything goes on. An engine that was opened
+    /// [on hold](crate::Opening::OnHold) goes on until it is closed.
     ///
     /// If the caller leaves before this returns, the commit may be made and the engine still be on
     /// hold: asking again lets it go on, and so does opening it again.
     pub async fn lift_hold(&self, actor: &Actor, reason: &str) -> Result<LiftOutcome, EngineError> {
         let shared = &self.shared;
         let _one = shared.hold.lifting.lock().await;
-        let Some(hold) = self.hold() else { return Ok(LiftOutcome::NotOnHold) };
+        let Some(hold) = shared.hold.liftable(|| shared.retention_time().time) else {
+            return Ok(LiftOutcome::NotOnHold);
+        };
         let mut batch = Batch::in_slots(Slot::SERVER);
         let about = AuditSubject::Subject(format!("hold: {hold}"));
         let now = shared.clock.now();
@@ -46,7 +61,7 @@ impl Engine {
         }
         self.submit_durably(batch).await?;
         shared.go_on();
-        info!("hold lifted; stored work goes on");
+        info!("hold lifted; stored work goes on, and unknown keys and ids are taken");
         Ok(LiftOutcome::Lifted)
     }
 }

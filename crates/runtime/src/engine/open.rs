@@ -108,7 +108,7 @@ impl Engine {
         let components = Components::open(store.clone(), Arc::clone(&guests))?;
         let retention_clock = RetentionClock::open(&store, clock.as_ref());
         let retention_clock = retention_clock.map_err(OpenError::RetentionClock)?;
-        let hold = HoldState::open(&store, options.opening).map_err(OpenError::Hold)?;
+        let hold = HoldState::open(&store, &options).map_err(OpenError::Hold)?;
         let outbox = Outbox::open(store.clone())?;
         let places = guests.options().guests_max as usize;
         let limits = Limits {

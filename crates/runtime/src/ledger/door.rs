@@ -6,8 +6,10 @@ use indelible_journal::{Durability, FunctionName, Payload, Timestamp};
 use indelible_ledger::{Actor, ClientId, Incarnation, Operation, Request, Scope};
 use indelible_records::ledger::room_key;
 
-use super::machine::{Ask, Reply, StartFunction, VaultMachine, WriteAsk};
-use super::{LedgerAnswer, LedgerError, LedgerWrite, VaultSettings, VaultState, Writes, reads};
+use super::machine::{Ask, DoorChecks, Reply, StartFunction, VaultMachine, WriteAsk};
+use super::{
+    LedgerAnswer, LedgerError, LedgerWrite, VaultSettings, VaultState, WriteName, Writes, reads,
+};
 use crate::engine::{Attribution, Engine, PersonDecision};
 use crate::{EngineError, StartRefused};
 
@@ -21,7 +23,13 @@ impl Engine {
             Writes::Named(_, request) => std::slice::from_ref(request),
         };
         let functions = self.functions_of(requests).await?;
-        let ask = WriteAsk { pinned: incarnation, actor, writes, functions };
+        let id = match &writes {
+            Writes::Named(WriteName::Operation(id), _) => Some(id),
+            Writes::Named(WriteName::Key(_), _) | Writes::Run(_) => None,
+        };
+        let unknown_name = self.shared().check_unknown_name(id);
+        let checks = DoorChecks { functions, unknown_name };
+        let ask = WriteAsk { pinned: incarnation, actor, writes, checks };
         match self.ask_vault(&scope, Ask::Write(Box::new(ask))).await? {
             Reply::Written(answer) => Ok(answer),
             _ => Err(misanswered()),

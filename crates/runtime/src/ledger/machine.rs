@@ -30,9 +30,11 @@ use indelible_slots::Slot;
 use indelible_store::{Batch, Read, ReadError};
 
 use super::{LedgerAnswer, LedgerError, NamedAnswer, VaultSettings, WriteOutcome, Writes};
-use crate::StartRefused;
-use crate::rooms::{Context, Input, Outgoing, RoomMachine, RoomRows, RoomStart, RoomTimer};
+use crate::rooms::{
+    BegunTree, Context, Input, Outgoing, RoomMachine, RoomRows, RoomStart, RoomTimer,
+};
 use crate::shared::lock;
+use crate::{EngineError, StartRefused};
 
 /// The actor of transactions that delete what has expired (C-84).
 const EXPIRY: &str = "system:expiry";
@@ -81,8 +83,16 @@ pub(crate) struct WriteAsk {
     pub(crate) pinned: Option<Incarnation>,
     pub(crate) actor: Actor,
     pub(crate) writes: Writes,
+    pub(crate) checks: DoorChecks,
+}
+
+/// What the door has found out for new transactions. One that was applied before is answered as it
+/// was, whatever this says.
+pub(crate) struct DoorChecks {
     /// The functions that they start.
     pub(crate) functions: Vec<StartFunction>,
+    /// Why a key or an operation id that is not known is refused, if it is (see C-48).
+    pub(crate) unknown_name: Result<(), EngineError>,
 }
 
 /// A function that a write starts with this input.
@@ -128,7 +138,7 @@ struct Pending {
     receipts: BTreeMap<(ClientId, Sequence), Arc<Receipt>>,
     names: BTreeMap<WriteName, OriginRecord>,
     timers: Vec<(RoomTimer, TimerChange)>,
-    starts: Vec<RoomStart>,
+    starts: Vec<BegunTree>,
     replies: Vec<(CallerId, Result<Reply, LedgerError>)>,
     notices: Vec<String>,
 }
@@ -179,14 +189,14 @@ impl VaultMachine {
         let incarnation = live.vault.incarnation();
         pinned(ask.pinned, incarnation)?;
         let restores = self.load(cx)?.restores;
-        let WriteAsk { actor, writes, functions, .. } = ask;
+        let WriteAsk { actor, writes, checks, .. } = ask;
         let outcome = match writes {
             Writes::Run(run) => {
-                WriteOutcome::Run(self.write_run(cx, &mut live, run, &actor, functions)?)
+                WriteOutcome::Run(self.write_run(cx, &mut live, run, &actor, checks.functions)?)
             }
             Writes::Named(name, request) => {
                 let vault = &mut live.vault;
-                WriteOutcome::Named(self.write_named(cx, vault, name, request, actor, functions)?)
+                WriteOutcome::Named(self.write_named(cx, vault, name, request, actor, checks)?)
             }
         };
         // The incarnation of a new scope is stored before a caller is told of it.
@@ -233,7 +243,7 @@ impl VaultMachine {
         let written =
             indelible_ledger::write(&mut live.vault, &mut stream, run, mint, &context, &mut reads)?;
         let namespace = self.load(cx)?.scope.namespace.clone();
-        let starts = starts(&written.applied, functions, &namespace, actor)?;
+        let starts = starts(cx, &written.applied, functions, &namespace, actor)?;
         self.pending.starts.extend(starts);
         for applied in &written.applied {
             self.record(cx, incarnation, applied);
@@ -253,7 +263,7 @@ impl VaultMachine {
         name: WriteName,
         request: Request,
         actor: Actor,
-        functions: Vec<StartFunction>,
+        checks: DoorChecks,
     ) -> Result<NamedAnswer, LedgerError> {
         let incarnation = vault.incarnation();
         let known = self.named(cx, incarnation, &name)?;
@@ -267,6 +277,8 @@ impl VaultMachine {
             }
             OriginVerdict::Mismatch => return Ok(NamedAnswer::Mismatch),
         }
+        let DoorChecks { functions, unknown_name } = checks;
+        unknown_name?;
         if let WriteName::Operation(operation) = &name {
             let now = cx.now.max(cx.surroundings.retention_time());
             match cx.retention.age(operation, now) {
@@ -282,7 +294,7 @@ impl VaultMachine {
             Application::Applied(applied) => {
                 let namespace = self.load(cx)?.scope.namespace.clone();
                 let applied = [applied];
-                let starts = starts(&applied, functions, &namespace, &person)?;
+                let starts = starts(cx, &applied, functions, &namespace, &person)?;
                 self.pending.starts.extend(starts);
                 let [applied] = applied;
                 self.record(cx, incarnation, &applied);
@@ -292,9 +304,10 @@ impl VaultMachine {
             }
             Application::Refused(refusal) => {
                 let stored = StoredOrigin::Refused(hash, refusal.clone());
-                let height = vault.height();
+                // Retention judges by its own clock, which may be ahead of the wall's.
+                let at = cx.now.max(cx.surroundings.retention_time());
                 let batch = self.batch(cx.key.slot());
-                ledger::put_origin(batch, incarnation, &name, height, Some(&stored));
+                ledger::put_origin(batch, incarnation, &name, at, Some(&stored));
                 let record = OriginRecord::Refused { hash, refusal: refusal.clone() };
                 self.pending.names.insert(name, record);
                 Ok(NamedAnswer::Refused(refusal))
@@ -344,7 +357,7 @@ impl VaultMachine {
     /// under, and the timers of what expires.
     fn record(&mut self, cx: &Context<'_>, incarnation: Incarnation, applied: &Applied) {
         let Applied { record, receipt, changes, .. } = applied;
-        let height = record.transaction.height;
+        let (height, time) = (record.transaction.height, record.transaction.time);
         let batch = self.pending.batch.get_or_insert_with(|| Batch::in_slots(cx.key.slot()));
         ledger::put_log(batch, incarnation, record, receipt);
         match &record.transaction.origin {
@@ -356,12 +369,12 @@ impl VaultMachine {
             }
             Origin::Key(key) => {
                 let (name, led_to) = (WriteName::Key(key.clone()), StoredOrigin::Committed(height));
-                ledger::put_origin(batch, incarnation, &name, height, Some(&led_to));
+                ledger::put_origin(batch, incarnation, &name, time, Some(&led_to));
             }
             Origin::Operation(id) => {
                 let name = WriteName::Operation(id.clone());
                 let led_to = StoredOrigin::Committed(height);
-                ledger::put_origin(batch, incarnation, &name, height, Some(&led_to));
+                ledger::put_origin(batch, incarnation, &name, time, Some(&led_to));
             }
             // Steps and messages do not come through this door.
             Origin::Promise(_) | Origin::Message { .. } | Origin::Expiry => {}
@@ -415,8 +428,16 @@ impl VaultMachine {
     ) -> Result<Reply, LedgerError> {
         let now = cx.now.max(cx.surroundings.retention_time());
         let loaded = self.load(cx)?;
-        let Some(ScopeRow::Live(live)) = &loaded.row else { return Err(LedgerError::NoVault) };
-        let mut live = (**live).clone();
+        let mut live = match &loaded.row {
+            Some(ScopeRow::Live(live)) => (**live).clone(),
+            // A repetition, until another vault can have the name.
+            Some(ScopeRow::Deleted { incarnation, free_at })
+                if now < *free_at && pin.is_none_or(|pin| pin == *incarnation) =>
+            {
+                return Ok(Reply::Deleted(*free_at));
+            }
+            _ => return Err(LedgerError::NoVault),
+        };
         let incarnation = live.vault.incarnation();
         pinned(pin, incarnation)?;
         let free_at = now.saturating_add(cx.retention.window());
@@ -446,6 +467,9 @@ impl VaultMachine {
             None => ledger::stream(&cx.reads, incarnation, &client)?.value,
         };
         let mut stream = stream.ok_or(LedgerError::NoClient)?;
+        if stream.owner == owner {
+            return Ok(Reply::HandedOver);
+        }
         let action = format!("hand over client {client} from {} to {owner}", stream.owner);
         stream.owner = owner;
         loaded.streams.insert(client.clone(), Some(stream));
@@ -532,7 +556,7 @@ impl VaultMachine {
 
     /// Cuts off what is past its time from the log (impl C-44): the transactions, what they came
     /// under, and the versions of entities that no later height shows. A checkpoint stays in their
-    /// place.
+    /// place. Names that a refusal used up are in no transaction: each goes by its own time.
     fn compact(&mut self, cx: &Context<'_>, due: Timestamp) -> Result<(), LedgerError> {
         let Some(ScopeRow::Live(live)) = &self.load(cx)?.row else { return Ok(()) };
         let mut live = (**live).clone();
@@ -550,15 +574,15 @@ impl VaultMachine {
         let from = Height::new(live.log_from.get() + 1);
         let entries = ledger::log_entries(&cx.reads, incarnation, from, COMPACTED_MAX)?.value;
         let is_over = |time_of: Timestamp| time_of.saturating_add(kept) <= time;
-        let (mut cut, mut next) = (0, None);
+        // What is written from now on is not over before this.
+        let mut again = cx.now.saturating_add(kept);
+        let mut is_rest_kept = false;
         let batch = self.pending.batch.get_or_insert_with(|| Batch::in_slots(cx.key.slot()));
-        if live.log_from > Height::ZERO {
-            ledger::delete_log(batch, incarnation, live.log_from);
-        }
         for entry in &entries {
             let transaction = &entry.record.transaction;
             if !is_over(transaction.time) {
-                next = Some(transaction.time.saturating_add(kept));
+                is_rest_kept = true;
+                again = again.min(transaction.time.saturating_add(kept));
                 break;
             }
             base.replay(&entry.record).map_err(|fault| {
@@ -572,11 +596,11 @@ impl VaultMachine {
                 }
                 Origin::Key(key) => {
                     let name = WriteName::Key(key.clone());
-                    ledger::put_origin(batch, incarnation, &name, transaction.height, None);
+                    ledger::put_origin(batch, incarnation, &name, transaction.time, None);
                 }
                 Origin::Operation(id) => {
                     let name = WriteName::Operation(id.clone());
-                    ledger::put_origin(batch, incarnation, &name, transaction.height, None);
+                    ledger::put_origin(batch, incarnation, &name, transaction.time, None);
                 }
                 Origin::Promise(_) | Origin::Message { .. } | Origin::Expiry => {}
             }
@@ -589,25 +613,25 @@ impl VaultMachine {
                     ledger::forget_version(batch, incarnation, key, transaction.height);
                 }
             }
-            cut += 1;
         }
-        // A page can be short: it ends when it has many bytes.
-        let mut more = cut > 0 && next.is_none() && base.height() < live.vault.height();
-        if cut > 0 {
-            more |= ledger::forget_refused(
-                &cx.reads,
-                batch,
-                incarnation,
-                base.height(),
-                COMPACTED_MAX,
-            )?;
-            live.log_from = base.height();
-        }
-        if base.height() > Height::ZERO {
+        let old = std::mem::replace(&mut live.log_from, base.height());
+        let is_cut = live.log_from > old;
+        if is_cut {
+            if old > Height::ZERO {
+                ledger::delete_log(batch, incarnation, old);
+            }
             ledger::put_checkpoint(batch, &base);
         }
-        let pause = cx.now.saturating_add(COMPACTION_PAUSE);
-        let again = if more { cx.now } else { next.map_or(pause, |next| next.max(pause)) };
+        let upto = Timestamp::from_micros(time.as_micros().saturating_sub(kept.get()));
+        let upto = upto.expect("it is no later than a time");
+        let refused = ledger::forget_refused(&cx.reads, batch, incarnation, upto, COMPACTED_MAX)?;
+        if let Some(refused) = refused {
+            again = again.min(refused.saturating_add(kept));
+        }
+        // A page can be short: it ends when it has many bytes.
+        let is_more = is_cut && !is_rest_kept && live.log_from < live.vault.height();
+        let is_due = is_more || refused.is_some_and(is_over);
+        again = if is_due { cx.now } else { again.max(cx.now.saturating_add(COMPACTION_PAUSE)) };
         live.compacts_at = None;
         self.compact_at(cx, &mut live, Some(again));
         self.keep(live);
@@ -676,11 +700,12 @@ pub(super) fn stored_receipt(
 /// The executions that these transactions start. One that cannot be started refuses the whole request:
 /// nothing was kept of it.
 fn starts(
+    cx: &Context<'_>,
     applied: &[Applied],
     mut functions: Vec<StartFunction>,
     namespace: &Namespace,
     actor: &Actor,
-) -> Result<Vec<RoomStart>, LedgerError> {
+) -> Result<Vec<BegunTree>, LedgerError> {
     let mut starts = Vec::new();
     for Applied { receipt, starts: started, .. } in applied {
         for start in started {
@@ -702,13 +727,13 @@ fn starts(
                 unreachable!("a start answers with its operation")
             };
             let (namespace, operation_id) = (namespace.clone(), operation.clone());
-            starts.push(RoomStart {
+            starts.push(cx.begin(RoomStart {
                 operation: OperationKey { namespace, operation_id },
                 version,
                 called: start.function.as_str().to_owned(),
                 input: start.input.clone(),
                 actor: Person::new(actor.as_str()),
-            });
+            })?);
         }
     }
     Ok(starts)

@@ -3,13 +3,13 @@
 //! make of them.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
-use indelible_journal::{Micros, Namespace, OperationId};
+use indelible_journal::{Micros, Namespace, OperationId, Timestamp};
 use indelible_ledger::{
     Actor, Answer, Attempt, ClientId, Code, Content, EntityKey, Height, Incarnation, Limits,
     OperationResult, OriginId, Prior, Request, RestoreCount, Run, Scope, Sequence, Value,
     VaultName, export, json,
 };
-use indelible_records::{check, restores};
+use indelible_records::{audit, check, restores};
 use indelible_runtime::ledger::{
     LedgerAnswer, LedgerError, LedgerWrite, NamedAnswer, VaultSettings, WriteName, WriteOutcome,
     Writes,
@@ -107,6 +107,12 @@ fn balance(house: &House, vault: &str, name: &str) -> i128 {
         None => 0,
         Some(Content::Value(_)) => panic!("{name} is not an amount"),
     }
+}
+
+/// The reasons of the entries of the audit record about this.
+fn audited(house: &House, action: &str) -> Vec<String> {
+    let all = audit::before(house.engine().store(), Timestamp::MAX, 100).unwrap().value;
+    all.into_iter().filter(|entry| entry.action == action).map(|entry| entry.reason).collect()
 }
 
 #[track_caller]
@@ -460,6 +466,59 @@ fn logs_are_cut_off() {
     assert_sound(&house);
 }
 
+/// C-44: a name that a refusal used up goes by its own time, and not with the height at which it was
+/// refused: none goes early, and all go although no transaction follows them. A log in which nothing is
+/// past its time is not written to.
+#[test]
+fn refused_names_are_forgotten() {
+    let mut house = House::new(by_hand(KEEP));
+    let kept = house.options.operation_window;
+    let settings = VaultSettings { log_retention: Some(kept) };
+    house.wait(house.engine().put_vault(&scope("wallets"), settings, None)).unwrap();
+    let count = |house: &House| {
+        let counted = check::count(house.engine().store()).unwrap();
+        let rows = |name: &str| counted.iter().find(|one| one.table == name).unwrap().rows;
+        (rows("ledger_log"), rows("ledger_origins"))
+    };
+    let days = |house: &House, days: u64| {
+        for _ in 0..days {
+            house.pass(DAY);
+            house.settle();
+        }
+    };
+    let window = kept.get() / DAY.get();
+    by_name(write(&house, "wallets", named("opening", OPENING)));
+    days(&house, window + 2);
+    // The transaction is gone, and a checkpoint stands in its place.
+    assert_eq!(count(&house), (1, 0));
+    let refuse = |house: &House, name: String| {
+        let refused = write(house, "wallets", named(&name, &transfer("alice", "bob", 1_000)));
+        assert!(matches!(by_name(refused), NamedAnswer::Refused(_)));
+    };
+    (0..600).for_each(|name| refuse(&house, format!("early-{name}")));
+    days(&house, 2);
+    (0..600).for_each(|name| refuse(&house, format!("late-{name}")));
+    // Each is a name, and the time at which it goes.
+    assert_eq!(count(&house), (1, 2_400), "none goes early");
+    house.settle();
+    let accepted = house.engine().store().accepted();
+    for _ in 0..10 {
+        house.pass(Micros::from_secs(60));
+        house.settle();
+    }
+    assert_eq!(house.engine().store().accepted(), accepted, "nothing is past its time");
+    days(&house, window - 1);
+    assert_eq!(count(&house), (1, 1_200), "the early ones");
+    let again = named("late-0", &transfer("alice", "bob", 1_000));
+    let again = by_name(write(&house, "wallets", again));
+    assert!(matches!(again, NamedAnswer::PriorError(_)), "{again:?}");
+    // No engine has retained anything here, so the retention clock begins anew after a crash.
+    house.crash();
+    days(&house, 3 * window);
+    assert_eq!(count(&house), (1, 0));
+    assert_sound(&house);
+}
+
 /// C-47: a vault that is deleted takes its rows along; its name is free after the window alone, and
 /// what is meant for its first life does not reach the second.
 #[test]
@@ -473,12 +532,17 @@ fn vaults_are_deleted_and_made_again() {
         house.engine().delete_vault(&scope("wallets"), Some(other), Attribution::default()).await
     };
     assert!(matches!(house.wait(wrong), Err(LedgerError::OtherIncarnation(is)) if is == first));
-    let gone = async {
-        house.engine().delete_vault(&scope("wallets"), Some(first), Attribution::default()).await
+    let delete = |pinned: Option<Incarnation>| {
+        let because = Attribution::because("moved");
+        house.wait(house.engine().delete_vault(&scope("wallets"), pinned, because))
     };
-    let free_at = house.wait(gone).unwrap();
+    let free_at = delete(Some(first)).unwrap();
     house.work_through();
     house.settle();
+    // A repetition changes nothing, and is not in the audit record.
+    assert_eq!((delete(Some(first)).unwrap(), delete(None).unwrap()), (free_at, free_at));
+    assert!(matches!(delete(Some(other)), Err(LedgerError::NoVault)));
+    assert_eq!(audited(&house, "delete vault"), ["moved"]);
     assert!(matches!(
         write(&house, "wallets", sequenced(2, None, OPENING)),
         Err(LedgerError::NoVault)
@@ -540,13 +604,13 @@ fn client_ids_have_owners() {
     assert!(matches!(state(&house, Some(&other)), Err(LedgerError::Foreign)));
     assert_eq!(state(&house, None).unwrap().stream.unwrap().owner, actor());
     let decided = PersonDecision::by(Person::new("user:admin"), "the app was renamed");
-    let handed = async {
-        house
-            .engine()
-            .hand_over_client(&scope("wallets"), &client("c"), other.clone(), decided)
-            .await
-    };
-    house.wait(handed).unwrap();
+    for _ in 0..2 {
+        let (scope, client, other) = (scope("wallets"), client("c"), other.clone());
+        let handed = house.engine().hand_over_client(&scope, &client, other, decided.clone());
+        house.wait(handed).unwrap();
+    }
+    let action = "hand over client c from client:app to client:other";
+    assert_eq!(audited(&house, action), ["the app was renamed"], "once");
     house.crash();
     assert_eq!(ask(&house, &actor()), Answer::Foreign);
     assert!(matches!(ask(&house, &other), Answer::Fresh(_)));

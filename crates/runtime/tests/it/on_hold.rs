@@ -6,9 +6,17 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use indelible_journal::{ExecutionId, Micros, Payload, SignalName, Timestamp};
+use indelible_idempotency::{ConsumerNamespace, parse_key};
+use indelible_journal::{
+    ExecutionId, Micros, Namespace, OperationId, Payload, SignalName, Timestamp,
+};
+use indelible_ledger::{Actor as LedgerActor, Limits, OriginId, Request, Scope, json};
+use indelible_operations::id;
 use indelible_records::executions::Standing;
 use indelible_records::{audit, check, hold};
+use indelible_runtime::ledger::{
+    LedgerError, LedgerWrite, NamedAnswer, WriteName, WriteOutcome, Writes,
+};
 use indelible_runtime::world::Clock as _;
 use indelible_runtime::{
     Actor, Attribution, ControlError, EngineError, LiftOutcome, Opening, Options, PersonDecision,
@@ -79,7 +87,7 @@ impl Unfinished {
 
 fn restored() -> Restored {
     let at = |micros| Timestamp::from_micros(micros).unwrap();
-    Restored { at: at(2_000_000), backup_made_at: at(1_000_000) }
+    Restored { at: at(2_000_000), backup_made_at: at(1_000_000), on_hold: true }
 }
 
 /// Puts the store on hold; the next process is, too.
@@ -91,6 +99,14 @@ fn put_on_hold(house: &House) {
 fn lift(house: &House) -> Result<LiftOutcome, EngineError> {
     // The engine does nothing meanwhile: not even its first turn.
     house.wait_for_disk(house.engine().lift_hold(&Actor::new("ada"), "looked at everything"))
+}
+
+/// Puts the row of a restore into the store, which counts for the next process: on hold, or closed.
+fn restore(house: &House, on_hold: bool) {
+    let at = house.clock_time();
+    let restored = Restored { at, backup_made_at: at, on_hold };
+    let store = house.engine().store();
+    store.durable(hold::create(store, &restored).unwrap()).wait().unwrap();
 }
 
 /// The entries of the audit record about this.
@@ -364,4 +380,143 @@ fn threads_wake_up() {
         assert!(house.wait_for_disk(house.engine().outcome(id)).unwrap().is_some());
     }
     assert!(wire.count() > sent);
+}
+
+/// What each kind of request meets in a store that was restored: under a name that it knows, under
+/// none, and under one that it does not know. True: the last is taken.
+fn takes_unknown_names(house: &House, listens: &ExecutionId, round: u32) -> bool {
+    let engine = house.engine();
+    let steps = r#"[{"return":7}]"#;
+    let in_tests = |key: &str| {
+        let namespace = ConsumerNamespace::new("tests").unwrap();
+        parse_key(&namespace, Some(key)).unwrap().unwrap()
+    };
+    let start = |name: Option<&str>, key: Option<&str>| {
+        let mut start = house.request("x", "script/main", steps);
+        start.operation_id = name.map(|name| OperationId::new(name).unwrap());
+        start.idempotency_key = key.map(in_tests);
+        house.wait(engine.start(start)).map(|started| started.verdict)
+    };
+    let go = SignalName::new("go").unwrap();
+    let signal = |key: Option<&str>| {
+        let asked = Attribution { key: key.map(in_tests), ..Attribution::default() };
+        house.wait(engine.signal(listens, &go, Payload::json("1"), asked))
+    };
+    let write = |name: WriteName| {
+        let operations = r#"[{"add":{"key":"n","delta":"1","unit":"x"}}]"#;
+        let operations: Vec<json::Operation> = serde_json::from_str(operations).unwrap();
+        let operations = operations.into_iter().map(|one| one.read().unwrap()).collect();
+        let request = Request::single(operations, &Limits::DEFAULT).unwrap();
+        let scope = Scope { namespace: Namespace::new("tests").unwrap(), vault: None };
+        let writes = Writes::Named(name, request);
+        let actor = LedgerActor::new("client:app");
+        let write = LedgerWrite { scope, incarnation: None, actor, writes };
+        house.wait(engine.write_ledger(write)).map(|answer| answer.outcome)
+    };
+    let key = |name: &str| WriteName::Key(OriginId::new(name).unwrap());
+    if round == 0 {
+        // What the store knows of each kind.
+        assert_eq!(start(Some("known"), None).unwrap(), Verdict::Fresh);
+        assert_eq!(start(None, Some("known")).unwrap(), Verdict::Fresh);
+        signal(Some("known-signal")).unwrap();
+        write(key("known")).unwrap();
+        house.work_through();
+        return true;
+    }
+    assert_eq!(start(Some("known"), None).unwrap(), Verdict::Prior);
+    assert_eq!(start(None, Some("known")).unwrap(), Verdict::Prior);
+    assert_eq!(start(None, None).unwrap(), Verdict::Fresh);
+    assert!(signal(Some("known-signal")).unwrap().prior);
+    assert!(!signal(None).unwrap().prior);
+    let known = write(key("known")).unwrap();
+    assert!(matches!(known, WriteOutcome::Named(NamedAnswer::PriorResult(_))), "{known:?}");
+
+    let name = format!("new-{round}");
+    let id = start(Some(&name), None);
+    let keyed = start(None, Some(&format!("key-{round}")));
+    let signalled = signal(Some(&format!("signal-{round}")));
+    let written = write(key(&name));
+    let by_id = write(WriteName::Operation(OperationId::new(&name).unwrap()));
+    let refused = [
+        matches!(id, Err(StartRefused::Engine(EngineError::Restored { .. }))),
+        matches!(keyed, Err(StartRefused::Engine(EngineError::Restored { .. }))),
+        matches!(signalled, Err(ControlError::Engine(EngineError::Restored { .. }))),
+        matches!(written, Err(LedgerError::Engine(EngineError::Restored { .. }))),
+        matches!(by_id, Err(LedgerError::Engine(EngineError::Restored { .. }))),
+    ];
+    if refused == [true; 5] {
+        return false;
+    }
+    assert_eq!(refused, [false; 5]);
+    assert_eq!((id.unwrap(), keyed.unwrap()), (Verdict::Fresh, Verdict::Fresh));
+    assert!(!signalled.unwrap().prior);
+    for written in [written, by_id] {
+        let written = written.unwrap();
+        assert!(matches!(written, WriteOutcome::Named(NamedAnswer::Fresh(_))), "{written:?}");
+    }
+    true
+}
+
+/// Another process, which makes other ids.
+fn begin_again(house: &mut House) {
+    house.seed += 1;
+    house.crash();
+}
+
+/// C-48: a store that was restored and is not on hold goes on, and refuses names that it does not know,
+/// through restarts, until an operator lifts that, which is in the record, or until no caller repeats
+/// its requests any more.
+#[test]
+fn unknown_names_after_a_restore() {
+    let mut house = House::new(by_hand(KEEP));
+    house.deploy("script");
+    let listens = house.start("listens", "script/main", r#"[{"signal":"stop"}]"#);
+    house.work();
+    assert!(takes_unknown_names(&house, &listens, 0));
+    assert_eq!((house.engine().closed_until(), house.engine().restored()), (None, None));
+    restore(&house, false);
+    let window = house.options.operation_window;
+    for round in 1..3 {
+        begin_again(&mut house);
+        assert_eq!(house.engine().hold(), None, "it is not on hold");
+        let restored = house.engine().restored().unwrap();
+        assert_eq!(house.engine().closed_until(), Some(restored.at.saturating_add(window)));
+        house.work_through();
+        assert!(!takes_unknown_names(&house, &listens, round));
+    }
+    // An id that carries its time is new if no clock can have made it before the restore.
+    let restored_at = house.engine().restored().unwrap().at;
+    let id_made = |minutes: u64| {
+        let made_at = restored_at.saturating_add(Micros::from_secs(60 * minutes));
+        let operation_id = Some(id::mint(made_at, &[minutes as u8; 10], None));
+        let start = Start { operation_id, ..house.request("x", "script/main", "[]") };
+        house.wait(house.engine().start(start)).map(|started| started.verdict)
+    };
+    let early = id_made(9);
+    assert!(matches!(early, Err(StartRefused::Engine(EngineError::Restored { .. }))), "{early:?}");
+    assert_eq!(id_made(10).unwrap(), Verdict::Fresh);
+
+    assert_eq!(lift(&house).unwrap(), LiftOutcome::Lifted);
+    let (actor, about, _) = entries(&house).remove(0);
+    assert!(actor == "ada" && about.contains("from the backup of "), "{actor}: {about}");
+    assert_eq!(lift(&house).unwrap(), LiftOutcome::NotOnHold);
+    assert!(takes_unknown_names(&house, &listens, 3));
+    begin_again(&mut house);
+    assert!(takes_unknown_names(&house, &listens, 4));
+
+    // One that an operator never lifts is over when the window is, by the clock of retention.
+    restore(&house, false);
+    begin_again(&mut house);
+    house.pass(Micros::new(window.get() - 1_000_000));
+    assert!(!takes_unknown_names(&house, &listens, 5));
+    house.pass(Micros::from_secs(2));
+    assert!(takes_unknown_names(&house, &listens, 6));
+    assert_eq!(lift(&house).unwrap(), LiftOutcome::NotOnHold);
+
+    // Lifting the hold of a store that was restored on hold is the same decision.
+    restore(&house, true);
+    begin_again(&mut house);
+    assert!(house.engine().closed_until().is_some() && house.engine().hold().is_some());
+    lift(&house).unwrap();
+    assert!(takes_unknown_names(&house, &listens, 7));
 }

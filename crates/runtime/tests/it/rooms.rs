@@ -4,13 +4,16 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 use bytes::Bytes;
-use indelible_journal::Micros;
+use indelible_journal::{
+    ComponentDigest, Event, Micros, Namespace, OperationId, OperationKey, Payload,
+};
 use indelible_records::{Room, RoomKey, check, queue, timers};
-use indelible_runtime::{EngineError, Options, Pace};
+use indelible_runtime::rooms::RoomStart;
+use indelible_runtime::{Actor, EngineError, Options, Pace};
 use indelible_sim::counter::{self, Ask, COUNTERS, Counter, Standing};
 use indelible_store::Batch;
 
-use crate::support::{House, KEEP, by_hand};
+use crate::support::{House, KEEP, by_hand, returned};
 
 fn house(options: Options) -> House {
     let mut house = House::new(options);
@@ -144,4 +147,45 @@ fn a_request_that_makes_no_sense() {
     let refused = house.wait(asked).unwrap();
     assert!(refused.is_err(), "{refused:?}");
     assert_eq!(ask(&house, 1, &Ask::Add(1)).unwrap().count, 2);
+}
+
+/// An execution that cannot begin, because its version cannot be read, refuses the one request that
+/// asks for it: the other requests of the same turn are committed.
+#[test]
+fn a_start_that_fails_fails_alone() {
+    let house = house(by_hand(KEEP));
+    house.deploy("script");
+    let (first, _) = house.run("script/main", r#"[{"return":1}]"#);
+    let Event::ExecutionStarted(started) = house.events(&first).remove(0).event else { panic!() };
+    let start = |name: &str, version| {
+        Ask::Start(Box::new(RoomStart {
+            operation: OperationKey {
+                namespace: Namespace::new("tests").unwrap(),
+                operation_id: OperationId::new(name).unwrap(),
+            },
+            version,
+            called: "script/main".to_owned(),
+            input: Payload::json(r#"[{"return":7}]"#),
+            actor: Actor::new("ada"),
+        }))
+    };
+    let unknown = ComponentDigest::from_bytes([9; 32]);
+    let ask = |ask| house.engine().ask_room::<Counter>(counter::key(1), ask);
+    let (added, refused, begun) = house.wait(async {
+        tokio::join!(
+            ask(Ask::Add(5)),
+            ask(start("lost", unknown)),
+            ask(start("found", started.component_digest)),
+        )
+    });
+    assert_eq!(added.unwrap().unwrap().count, 5);
+    let refused = refused.unwrap().unwrap_err();
+    assert!(refused.contains("no persist function script/main"), "{refused}");
+    assert_eq!(begun.unwrap().unwrap().count, 6);
+    settle(&house);
+    let all = house.wait(house.engine().list(&Default::default(), None, 10)).unwrap().executions;
+    assert_eq!(all.len(), 2, "one was run before, and one was begun");
+    for row in &all {
+        assert!(["1", "7"].contains(&&*returned(&house.ending(row.key.execution_id()))));
+    }
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use http::StatusCode;
 use indelible_api::Problem;
 use indelible_api::access::{AuditEntry, AuditPage, NewToken, Tokens, WhoAmI};
-use indelible_idempotency::ConsumerNamespace;
 use indelible_journal::Timestamp;
 use indelible_records::audit::{AuditPosition, AuditSubject};
 use indelible_runtime::Lane;
@@ -13,7 +12,7 @@ use indelible_runtime::Lane;
 use crate::answer::Answer;
 use crate::auth::TokenId;
 use crate::refusal::not_found;
-use crate::request::{ApiRequest, DEFAULT_NAMESPACE, malformed};
+use crate::request::{ApiRequest, malformed};
 use crate::state::State;
 
 /// Who a credential stands for.
@@ -45,8 +44,7 @@ pub(super) async fn create(state: Arc<State>, asked: ApiRequest) -> Result<Answe
 pub(super) async fn revoke(state: Arc<State>, asked: ApiRequest) -> Result<Answer, Problem> {
     let id = asked.param("token").parse::<TokenId>();
     let id = id.map_err(|_| malformed("the token id in the path is invalid"))?;
-    // The key has no effect here, but an invalid one is refused as everywhere.
-    asked.key(&ConsumerNamespace::new(DEFAULT_NAMESPACE).expect("it is one"))?;
+    asked.check_unused_key()?;
     let token = state.tokens.revoke(id, state.now(), asked.caller.actor()).await;
     let token = token.map_err(|error| state.token_error(&error))?;
     Ok(Answer::ok(&token.ok_or_else(not_found)?))

@@ -4,30 +4,30 @@ use std::sync::Arc;
 
 use indelible_api::Problem;
 use indelible_api::control::{Hold, LiftHold, Lifted, Restored};
-use indelible_idempotency::ConsumerNamespace;
 use indelible_records::executions::Standing;
 use indelible_runtime::{Lane, LiftOutcome};
 
 use super::control::decision;
 use crate::answer::Answer;
 use crate::metrics::ATTENTION_MAX;
-use crate::request::{ApiRequest, SERVER_NAMESPACE};
+use crate::request::ApiRequest;
 use crate::state::State;
 
 /// What executions that are not over can be.
 const UNFINISHED: [Standing; 4] =
     [Standing::Running, Standing::Blocked, Standing::Cancelling, Standing::Stuck];
 
-/// Whether the server is on hold, and what would go on.
+/// Whether the server is on hold or closed to unknown names, and what would go on.
 pub(super) async fn show(state: Arc<State>, _: ApiRequest) -> Result<Answer, Problem> {
-    let hold = state.engine.hold();
+    let (hold, restored) = (state.engine.hold(), state.engine.restored());
+    let closed_until = state.engine.closed_until().map(|until| until.to_string());
     let read = state.read(Lane::Lists, move |reads| {
         let mut unfinished = 0;
         for standing in UNFINISHED {
             unfinished += reads.count(standing, ATTENTION_MAX)?;
         }
         let (unresolved, _) = reads.open_doubts(ATTENTION_MAX)?;
-        let restored = hold.and_then(|hold| hold.restored).map(|restored| Restored {
+        let restored = restored.map(|restored| Restored {
             at: restored.at.to_string(),
             backup_made_at: restored.backup_made_at.to_string(),
         });
@@ -35,6 +35,7 @@ pub(super) async fn show(state: Arc<State>, _: ApiRequest) -> Result<Answer, Pro
             on_hold: hold.is_some(),
             paused: hold.is_some_and(|hold| hold.paused),
             restored,
+            closed_until,
             unfinished: unfinished as u64,
             unresolved: unresolved as u64,
         }))
@@ -46,8 +47,7 @@ pub(super) async fn show(state: Arc<State>, _: ApiRequest) -> Result<Answer, Pro
 pub(super) async fn lift(state: Arc<State>, asked: ApiRequest) -> Result<Answer, Problem> {
     let LiftHold { reason } = asked.json()?;
     let reason = decision(reason)?;
-    // The key has no effect here, but an invalid one is refused as everywhere.
-    asked.key(&ConsumerNamespace::new(SERVER_NAMESPACE).expect("it is one"))?;
+    asked.check_unused_key()?;
     let lifted = state.engine.lift_hold(asked.caller.actor(), &reason).await;
     let lifted = lifted.map_err(|error| state.engine_error(&error))?;
     Ok(Answer::ok(&Lifted { already: lifted == LiftOutcome::NotOnHold }))

@@ -135,6 +135,7 @@ const STARTS: &[Code] = &[
     Code::Mismatch,
     Code::Indeterminate,
     Code::OnHold,
+    Code::Restored,
 ];
 const CALLS: &[Code] = &[
     Code::InvalidInput,
@@ -151,6 +152,7 @@ const CALLS: &[Code] = &[
     Code::Cancelled,
     Code::Indeterminate,
     Code::OnHold,
+    Code::Restored,
 ];
 const CONTROLS: &[Code] =
     &[Code::NotFound, Code::WrongState, Code::Mismatch, Code::ReservedNamespace, Code::OnHold];
@@ -356,6 +358,7 @@ pub static ROUTES: &[Route] = &[
             Code::ReservedNamespace,
             Code::TooManySignals,
             Code::OnHold,
+            Code::Restored,
         ]),
     post("/v1/executions/{execution}/cancel", "cancel", does!(control::cancel))
         .about("Ask an execution to end; it may clean up first")
@@ -524,13 +527,13 @@ pub static ROUTES: &[Route] = &[
         .answers(&[(200, json::<Done>())])
         .codes(&[Code::WrongState, Code::Mismatch]),
     get("/v1/hold", "getHold", does!(hold::show))
-        .about("Whether the server is on hold, and what would go on")
+        .about("Whether the server is on hold or closed to unknown keys, and what would go on")
         .needs(ADMIN)
         .answers(&[(200, json::<Hold>())]),
     post("/v1/hold/lift", "liftHold", does!(hold::lift))
         .about(
-            "Let a server that is on hold go on; repeating it has no further effect, with or \
-             without an idempotency key",
+            "Let a server that is on hold go on, and one that was restored take unknown keys and \
+             ids; repeating it has no further effect, with or without an idempotency key",
         )
         .needs(ADMIN)
         .body(Body::Json(of::<LiftHold>))

@@ -322,12 +322,12 @@ fn a_server_that_is_started_paused() {
     assert_eq!(lost.restore("backup", "restored", &[])["on_hold"], false);
     let server = lost.start("restored", &["--paused"]);
     until("it says that it is paused", || {
-        server.said().contains("on hold (started paused): nothing goes on").then_some(())
+        server.said().contains(", and started paused): nothing goes on").then_some(())
     });
     let before = shows_everything(&server, &lost);
     let held = server.get("/v1/hold").json();
-    let expected = json!({"on_hold": true, "paused": true, "unfinished": 4, "unresolved": 0});
-    assert_eq!(held, expected);
+    assert_eq!((&held["on_hold"], &held["paused"]), (&true.into(), &true.into()));
+    assert_eq!((&held["unfinished"], &held["unresolved"]), (&4.into(), &0.into()));
     server.kill();
     let server = lost.start("restored", &["--paused"]);
     assert_eq!(shows_everything(&server, &lost), before);
@@ -340,4 +340,73 @@ fn a_server_that_is_started_paused() {
     server.kill();
     let server = lost.start("restored", &["--paused=false"]);
     assert_eq!(server.get("/v1/ready").status, 200);
+}
+
+/// C-48: a folder that was restored without a hold goes on by itself, and refuses keys that it does not
+/// know until an operator has looked; a repetition of a key that it knows is answered as ever.
+#[test]
+fn a_restored_folder_is_closed_to_unknown_keys() {
+    let lost = Lost::new();
+    assert_eq!(lost.restore("backup", "restored", &[])["on_hold"], false);
+    let data = lost.at("restored");
+    let info = User::new().json(&["store", "info", data.to_str().unwrap()]);
+    assert!(info["on_hold"].is_null() && info["closed"]["restored_at"].is_string(), "{info}");
+    let server = lost.start("restored", &[]);
+    until("it says that it is closed", || {
+        server.said().contains("\nrestored from a backup: keys and ids that").then_some(())
+    });
+    lost.goes_on(&server);
+    assert_eq!(server.get("/v1/ready").status, 200);
+    let user = User::of(&server);
+    user.run(&["hold", "show"]).check(
+        0,
+        "
+        on hold        no
+        restored at    [TIME]
+        backup made    [TIME]
+        closed         to unknown keys and ids, until [TIME]
+        unfinished     1
+        unresolved     1
+        ---
+        hint: find out what was accepted after the backup was made, then let the server take all keys \
+        and ids with `indelible hold lift --reason TEXT`
+        ",
+    );
+    let refused = call(&server, "new", RETURNS);
+    assert_eq!((refused.status, &refused.json()["code"]), (503, &"restored".into()));
+    user.run(&["call", "script/main", RETURNS, "--key", "new"]).check(
+        5,
+        "
+        ---
+        error: the data was restored from a backup and does not know this key or id: it is refused \
+        until an operator lifts the hold, or until [TIME] (restored)
+        hint: find out whether it was done before the restore; `indelible hold show` says from which \
+        backup, and an admin opens the server to all keys with `indelible hold lift`
+        ",
+    );
+    let set = r#"{"operations":[{"add":{"key":"n","delta":"1","unit":"x"}}]}"#;
+    let keyed = [("idempotency-key", "new")];
+    let refused = server.post("/v1/ledger/transactions", &keyed, set);
+    assert_eq!((refused.status, &refused.json()["code"]), (503, &"restored".into()));
+    let again = call(&server, "over", RETURNS);
+    assert_eq!((again.status, again.header("indelible-verdict")), (200, Some("PriorResult")));
+    assert_eq!(server.post("/v1/call/script/main", &[], RETURNS).status, 200, "it has no name");
+    user.run(&["hold", "lift", "--reason", "x"]).check(
+        1,
+        "
+        ---
+        error: not confirmed: let http://127.0.0.1:[PORT] take keys and ids that it does not know; \
+        what was sent after [TIME] may be sent again?
+        hint: confirm with --yes; nothing was done
+        ",
+    );
+    let lift = ["hold", "lift", "--yes", "--reason", "nothing was lost"];
+    user.run(&lift).check(0, "---\nthe hold is lifted; the server goes on");
+    user.run(&lift).check(0, "---\nthe server is not on hold; nothing has changed");
+    server.kill();
+    let server = lost.start("restored", &[]);
+    assert_eq!(call(&server, "new", RETURNS).status, 200);
+    assert_eq!(server.post("/v1/ledger/transactions", &keyed, set).status, 200);
+    let audit = User::of(&server).does(&["audit"]);
+    assert_eq!(audit.lines().filter(|line| line.contains("lift hold")).count(), 1, "{audit}");
 }

@@ -16,14 +16,15 @@ use indelible_runtime::{Attribution, PersonDecision};
 use super::{namespace, param, pinned, query, scope};
 use crate::answer::Answer;
 use crate::request::{ApiRequest, malformed};
-use crate::routes::control::decision;
+use crate::routes::control::{bounded, decision};
 use crate::state::State;
 
 const MICROS_PER_SECOND: u64 = 1_000_000;
 
-/// Makes a vault, or gives one that is there new settings.
+/// Makes a vault, or gives one that is there new settings. Doing so again changes nothing.
 pub(crate) async fn put(state: Arc<State>, asked: ApiRequest) -> Result<Answer, Problem> {
     let scope = scope(&asked)?;
+    asked.check_unused_key()?;
     let VaultSettings { log_retention_seconds } = asked.optional_json()?;
     let log_retention = log_retention_seconds.map(|seconds| {
         let micros = seconds.checked_mul(MICROS_PER_SECOND).map(Micros::new);
@@ -53,20 +54,23 @@ pub(crate) async fn show(state: Arc<State>, asked: ApiRequest) -> Result<Answer,
     Ok(Answer::ok(&shown(&vault.map_err(|error| state.ledger_error(&error))?)))
 }
 
-/// Deletes a vault and everything in it.
+/// Deletes a vault and everything in it. Doing so again gives the same answer, while the name is not
+/// free.
 pub(crate) async fn delete(state: Arc<State>, asked: ApiRequest) -> Result<Answer, Problem> {
     let (scope, pinned) = (scope(&asked)?, pinned(&asked)?);
-    let by =
-        Attribution { actor: Some(asked.caller.actor().clone()), reason: String::new(), key: None };
+    asked.check_unused_key()?;
+    let reason = bounded(asked.query("reason").unwrap_or_default().to_owned())?;
+    let by = Attribution { actor: Some(asked.caller.actor().clone()), reason, key: None };
     let free_at = state.engine.delete_vault(&scope, pinned, by).await;
     let free_at = free_at.map_err(|error| state.ledger_error(&error))?;
     Ok(Answer::ok(&DeletedVault { name_free_at: Text(free_at) }))
 }
 
-/// Hands a client id over (impl C-46).
+/// Hands a client id over (impl C-46). Doing so again changes nothing.
 pub(crate) async fn hand_over(state: Arc<State>, asked: ApiRequest) -> Result<Answer, Problem> {
     let scope = scope(&asked)?;
     let client: ClientId = param(&asked, "client")?;
+    asked.check_unused_key()?;
     let HandOver { owner, reason } = asked.json()?;
     let owner = owner_named(&owner)?;
     let by = PersonDecision {

@@ -54,12 +54,16 @@ const WRITES: &[Code] = &[
     Code::Mismatch,
     Code::SequenceMismatch,
     Code::OnHold,
+    Code::Restored,
 ];
 const READS: &[Code] = &[Code::NoSuchVault, Code::NotFound, Code::Compacted];
 
 pub(super) const fn put_vault() -> Route {
     Route::new(Method::PUT, "/v1/vaults/{vault}", "putVault", does!(vaults::put))
-        .about("Make a vault, or give one that is there these settings")
+        .about(
+            "Make a vault, or give one that is there these settings; repeating it has no further \
+             effect, with or without an idempotency key",
+        )
         .needs(OPERATE)
         .query(&[NAMESPACE])
         .body(Body::OptionalJson(of::<VaultSettings>))
@@ -98,9 +102,20 @@ pub(super) const fn vault() -> Route {
 
 pub(super) const fn delete_vault() -> Route {
     Route::new(Method::DELETE, "/v1/vaults/{vault}", "deleteVault", does!(vaults::delete))
-        .about("Delete a vault and everything in it, for good")
+        .about(
+            "Delete a vault and everything in it, for good; repeating it has no further effect, with \
+             or without an idempotency key",
+        )
         .needs(OPERATE)
-        .query(&[NAMESPACE, INCARNATION])
+        .query(
+            const {
+                &[
+                    NAMESPACE,
+                    INCARNATION,
+                    parameter("reason", "Why: kept in the audit record.", Form::Text(1024)),
+                ]
+            },
+        )
         .answers(const { &[(200, json::<DeletedVault>())] })
         .codes(&[Code::NoSuchVault, Code::OtherIncarnation, Code::VaultNameTaken, Code::OnHold])
 }
@@ -163,7 +178,10 @@ pub(super) const fn client(path: &'static str, name: &'static str) -> Route {
 
 pub(super) const fn hand_over(path: &'static str, name: &'static str) -> Route {
     Route::new(Method::PUT, path, name, does!(vaults::hand_over))
-        .about("Hand a client id over to another owner")
+        .about(
+            "Hand a client id over to another owner; repeating it has no further effect, with or \
+             without an idempotency key",
+        )
         .needs(OPERATE)
         .query(&[NAMESPACE])
         .body(Body::Json(of::<HandOver>))

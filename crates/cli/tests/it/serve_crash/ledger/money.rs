@@ -1,19 +1,17 @@
 //! Transfers between accounts, many of which must be refused, by clients who send again.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use indelible_ledger::export::Verifier;
 use indelible_test_support::Prng;
 use serde_json::{Value, json};
 
-use super::super::kit::{PATIENCE, Place};
+use super::super::kit::Place;
 use super::kit::{Delivery, NamedWrite, Reply, Stream, VAULT, house, kill_between, setting};
+use crate::support::export;
 
 const CLIENTS: usize = 16;
 const TRANSFERS: usize = 2_000;
@@ -159,7 +157,9 @@ fn money_is_neither_made_nor_lost() {
             |sent: &&Sent| matches!(&sent.reply, Reply::Refused { code: met, .. } if met == code);
         assert!(sent.iter().any(|sent| is(&sent)), "none was refused with {code}");
     }
-    exported(&place, accepted.len() + 1);
+    let (_, address) = place.now();
+    let exported = export::verified(&address, VAULT);
+    assert_eq!(exported.transactions, accepted.len() as u64 + 1);
     house.kill();
     let check = Command::new(env!("CARGO_BIN_EXE_indelible"))
         .args(["store", "check"])
@@ -236,27 +236,4 @@ fn replayed(sent: &[Sent]) -> Vec<i64> {
         assert_eq!(told["to_balance"], balances[transfer.to].to_string());
     }
     balances
-}
-
-/// The export has so many transactions, and proves itself and the state that the server shows.
-fn exported(place: &Place, transactions: usize) {
-    let (_, address) = place.now();
-    let mut stream = TcpStream::connect(&address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    // Over HTTP/1.0 the body comes as it is, without chunks.
-    write!(stream, "GET {VAULT}/export HTTP/1.0\r\nhost: {address}\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (head, lines) = answer.split_once("\r\n\r\n").unwrap();
-    assert!(head.starts_with("HTTP/1.0 200"), "{head}");
-    let mut verifier = Verifier::new();
-    for line in lines.split_inclusive('\n') {
-        verifier.line(line.as_bytes()).unwrap();
-    }
-    let verified = verifier.finish().unwrap();
-    assert_eq!(verified.transactions, transactions as u64);
-    let state = place.json(&format!("{VAULT}/state"));
-    assert_eq!(state["height"], verified.height.get());
-    assert_eq!(state["head"], verified.head.to_string());
-    assert_eq!(state["state_hash"], verified.state_hash.to_string());
 }
