@@ -168,6 +168,20 @@ pub struct SecretRotated {
     pub public_key: Option<String>,
 }
 
+/// A dead letter is to be sent again, under its id.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Redeliver {
+    /// Why, for the audit record.
+    #[serde(default)]
+    #[schemars(length(max = 1024))]
+    pub reason: String,
+    /// Whether the caller knows that it did not arrive. Without that word a message that may have
+    /// arrived is not sent again to an endpoint that does not tell repetitions.
+    #[serde(default)]
+    pub did_not_arrive: bool,
+}
+
 /// A message with its deliveries.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct MessageDetail {

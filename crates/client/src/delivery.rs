@@ -10,7 +10,7 @@ use http::Method;
 use indelible_api::control::{Done, Reason};
 use indelible_api::delivery::{
     DeliveryDetail, EndpointDetail, EndpointPut, EndpointSettings, Endpoints, MessageAccepted,
-    MessageDetail, Messages, RawJson, RotateSecret, SecretRotated, SendMessage,
+    MessageDetail, Messages, RawJson, Redeliver, RotateSecret, SecretRotated, SendMessage,
 };
 use serde::Serialize;
 
@@ -120,7 +120,8 @@ impl Client {
         self.pages(&["dead-letters"], self.scoped(Vec::new()))
     }
 
-    /// Sends a dead letter again, under its id. The request is sent once and never repeated: the
+    /// Sends a dead letter again, under its id. One that may have arrived at an endpoint which does not
+    /// tell repetitions takes the caller's word that it `did_not_arrive`. The request is sent once and never repeated: the
     /// attempt that it causes may already have ended as a dead letter again, and a second one would be
     /// a decision that the caller did not take. If the answer is lost, look at the message.
     pub async fn redeliver(
@@ -128,9 +129,11 @@ impl Client {
         message: &str,
         endpoint: &str,
         reason: &str,
+        did_not_arrive: bool,
     ) -> Result<DeliveryDetail, Error> {
         let path = ["messages", message, "endpoints", endpoint, "redeliver"];
-        self.fetch(&self.scoped_post(&path, &because(reason))?).await
+        let redeliver = Redeliver { reason: reason.to_owned(), did_not_arrive };
+        self.fetch(&self.scoped_post(&path, &redeliver)?).await
     }
 
     /// Gives a dead letter up. That is for good. The request is sent once, as

@@ -101,7 +101,9 @@ impl State {
             DeliveryError::NoEndpoint => Code::NoSuchEndpoint,
             DeliveryError::NoMessage => Code::NotFound,
             DeliveryError::Mismatch => Code::Mismatch,
-            DeliveryError::TooManyEndpoints | DeliveryError::NotDead => Code::WrongState,
+            DeliveryError::TooManyEndpoints
+            | DeliveryError::NotDead
+            | DeliveryError::MayHaveArrived => Code::WrongState,
             DeliveryError::Full(_) => Code::Busy,
             DeliveryError::Body(_) => Code::PayloadTooLarge,
             DeliveryError::Engine(error) => return self.engine_error(error),

@@ -90,7 +90,7 @@ async fn what_is_sent_once() {
     let peer = once().await;
     lost(peer.client().rotate_secret("e", &RotateSecret::default()).await.unwrap_err());
     let peer = once().await;
-    lost(peer.client().redeliver(ID, "e", "r").await.unwrap_err());
+    lost(peer.client().redeliver(ID, "e", "r", false).await.unwrap_err());
     let peer = once().await;
     lost(peer.client().abandon(ID, "e", "r").await.unwrap_err());
 
@@ -144,7 +144,7 @@ async fn paths() {
     let dead = client.dead_letters().unwrap().next().await.unwrap().unwrap();
     assert!(dead.messages[0].deliveries[0].may_have_arrived);
     client.message_info(ID).await.unwrap();
-    client.redeliver(ID, "e", "it is back").await.unwrap();
+    client.redeliver(ID, "e", "it is back", false).await.unwrap();
     client.abandon(ID, "e", "by hand").await.unwrap();
     let seen = peer.seen();
     let seen: Vec<_> =

@@ -33,7 +33,8 @@ impl Engine {
             created: Timestamp::EPOCH,
         };
         message.check()?;
-        match self.ask_office(&namespace, Ask::Send(Box::new(message))).await? {
+        let unknown = self.shared().check_unknown_name(None);
+        match self.ask_office(&namespace, Ask::Send(Box::new(message), unknown)).await? {
             Reply::Accepted(accepted) => Ok(accepted),
             _ => Err(misanswered()),
         }

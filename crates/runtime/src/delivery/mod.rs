@@ -111,8 +111,12 @@ pub struct MessagesPage {
 /// What becomes of a dead letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DeadDecision {
-    /// It is sent again under its id.
-    Redeliver,
+    /// It is sent again under its id. A message that may have arrived, at an endpoint that does not
+    /// tell repetitions, needs a person's word that it did not (C-52).
+    Redeliver {
+        /// Whether the person says that it did not arrive.
+        did_not_arrive: bool,
+    },
     /// It is given up.
     Abandon,
 }
@@ -144,6 +148,12 @@ pub enum DeliveryError {
     /// The delivery is not a dead letter: it is under way, over, or was decided before.
     #[error("the delivery is not a dead letter")]
     NotDead,
+    /// It may have arrived, and the endpoint would not tell that it comes again.
+    #[error(
+        "the message may have arrived, and the endpoint does not tell repetitions: say that it did not \
+         arrive, or abandon it"
+    )]
+    MayHaveArrived,
     /// What is stored makes no sense, although its rows are whole.
     #[error("{0}")]
     Malformed(String),

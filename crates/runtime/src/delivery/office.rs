@@ -28,6 +28,7 @@ use super::desk::Desk;
 use super::{
     Accepted, DeadDecision, DeliveryCounts, DeliveryError, ENDPOINTS_MAX, EndpointView, QUEUED_MAX,
 };
+use crate::EngineError;
 use crate::rooms::{Context, Input, Outgoing, RoomMachine, RoomRows, RoomTimer};
 
 /// With so many bytes or rows the changes are committed before the next input.
@@ -55,8 +56,9 @@ pub(super) const SWEEPS: u8 = 3;
 
 /// What a post office can be asked.
 pub(crate) enum Ask {
-    /// To accept this message, unless it was accepted before.
-    Send(Box<Message>),
+    /// To accept this message, unless it was accepted before. The other says why its key is refused if
+    /// it is unknown (C-48).
+    Send(Box<Message>, Result<(), EngineError>),
     /// To have an endpoint with these settings, in the place of one with the same name.
     Put(Box<Endpoint>, Person),
     /// To delete an endpoint. The reason is the person's.
@@ -238,7 +240,7 @@ impl PostOffice {
     fn asked(&mut self, cx: &Context<'_>, ask: Ask) -> Result<Reply, DeliveryError> {
         self.load(cx)?;
         match ask {
-            Ask::Send(message) => self.accept(cx, *message).map(Reply::Accepted),
+            Ask::Send(message, unknown) => self.accept(cx, *message, unknown).map(Reply::Accepted),
             Ask::Put(endpoint, person) => self.put(cx, *endpoint, &person),
             Ask::Delete(name, person, reason) => self.delete(cx, &name, &person, &reason),
             Ask::Enable(name, on, person, reason) => self.enable(cx, &name, on, &person, &reason),
@@ -266,6 +268,7 @@ impl PostOffice {
         &mut self,
         cx: &Context<'_>,
         mut message: Message,
+        unknown: Result<(), EngineError>,
     ) -> Result<Accepted, DeliveryError> {
         let id = message.id();
         message.created = cx.now;
@@ -277,6 +280,7 @@ impl PostOffice {
             self.counts.accepted(true);
             return Ok(Accepted { id, is_prior: true, endpoints: known.endpoints.len() });
         }
+        unknown?;
         let loaded = self.load(cx)?;
         let mut endpoints = Vec::new();
         for (endpoint, desk) in &loaded.desks {

@@ -317,13 +317,20 @@ impl PostOffice {
         let is_it = |id: &&EndpointId| loaded.desks[*id].stored.endpoint.name == *name;
         let endpoint = message.endpoints.iter().find(is_it).copied();
         let endpoint = endpoint.ok_or(DeliveryError::NoEndpoint)?;
-        if decision == DeadDecision::Redeliver && loaded.desks[&endpoint].stored.deleted {
+        let desk = &loaded.desks[&endpoint].stored;
+        if matches!(decision, DeadDecision::Redeliver { .. }) && desk.deleted {
             return Err(DeliveryError::NoEndpoint);
         }
+        let is_idem = desk.endpoint.class == Idempotency::Idem;
         let key = DeliveryKey { endpoint, number: message.number };
         let stored = self.delivery(cx, key)?.ok_or(DeliveryError::NoMessage)?;
         if !matches!(stored.delivery.state, State::Dead { .. }) {
             return Err(DeliveryError::NotDead);
+        }
+        // impl C-52
+        let is_certain = is_idem || !stored.delivery.may_have_arrived;
+        if decision == (DeadDecision::Redeliver { did_not_arrive: false }) && !is_certain {
+            return Err(DeliveryError::MayHaveArrived);
         }
         let namespace = self.namespace();
         delivery::delete_dead(self.batch(cx), &namespace, key);
@@ -332,7 +339,7 @@ impl PostOffice {
             DeadDecision::Abandon => {
                 self.advance(cx, key, stored, &message, rules::Input::Abandon)?;
             }
-            DeadDecision::Redeliver => {
+            DeadDecision::Redeliver { .. } => {
                 self.advance(cx, key, stored, &message, rules::Input::Redeliver)?;
                 if let Some(lane) = &lane {
                     // Messages that have overtaken it may hold the lane.
@@ -346,7 +353,10 @@ impl PostOffice {
         }
         let action = match decision {
             DeadDecision::Abandon => format!("abandon message {id}"),
-            DeadDecision::Redeliver => format!("redeliver message {id}"),
+            DeadDecision::Redeliver { did_not_arrive: true } => {
+                format!("redeliver message {id}, which did not arrive")
+            }
+            DeadDecision::Redeliver { .. } => format!("redeliver message {id}"),
         };
         self.audit(cx, person, name, &action, reason);
         self.send_next(cx, endpoint);

@@ -350,7 +350,9 @@ fn lanes() {
         house.crash();
         rest(&house);
     }
-    decide(&house, all[1], "e", DeadDecision::Redeliver).unwrap();
+    let blindly = decide(&house, all[1], "e", DeadDecision::Redeliver { did_not_arrive: false });
+    assert!(matches!(blindly, Err(DeliveryError::MayHaveArrived)), "{blindly:?}");
+    decide(&house, all[1], "e", DeadDecision::Redeliver { did_not_arrive: true }).unwrap();
     rest(&house);
     assert_eq!(bodies(&wire), ["1", "3", "2", "2"], "the same message, before 4");
     wire.end(unknown());
@@ -468,7 +470,7 @@ fn a_deleted_endpoint() {
     assert!(is_delivered(&delivery(&house, all[0], "e")));
     for one in &all[1..] {
         assert_eq!(dead(&delivery(&house, *one, "e")), Some(DeadReason::EndpointGone));
-        let again = decide(&house, *one, "e", DeadDecision::Redeliver);
+        let again = decide(&house, *one, "e", DeadDecision::Redeliver { did_not_arrive: true });
         assert!(matches!(again, Err(DeliveryError::NoEndpoint)), "{again:?}");
         decide(&house, *one, "e", DeadDecision::Abandon).unwrap();
     }

@@ -10,7 +10,7 @@ use indelible_api::control::{Done, Reason};
 use indelible_api::delivery::{
     BreakerState, DeliveryDetail, DeliveryState, EndpointDetail, EndpointPut, EndpointSettings,
     EndpointState, Endpoints, FailedAttempt, MessageAccepted, MessageDetail, Messages, RawJson,
-    RotateSecret, SecretRotated, SendMessage,
+    Redeliver, RotateSecret, SecretRotated, SendMessage,
 };
 use indelible_api::{Problem, header};
 use indelible_delivery::delivery::State as Stands;
@@ -199,22 +199,24 @@ pub(crate) async fn message(state: Arc<State>, asked: ApiRequest) -> Result<Answ
 
 /// Sends a dead letter again.
 pub(crate) async fn redeliver(state: Arc<State>, asked: ApiRequest) -> Result<Answer, Problem> {
-    decide(&state, &asked, DeadDecision::Redeliver).await
+    let Redeliver { reason, did_not_arrive } = asked.json()?;
+    decide(&state, &asked, reason, DeadDecision::Redeliver { did_not_arrive }).await
 }
 
 /// Gives a dead letter up.
 pub(crate) async fn abandon(state: Arc<State>, asked: ApiRequest) -> Result<Answer, Problem> {
-    decide(&state, &asked, DeadDecision::Abandon).await
+    let Reason { reason } = asked.json()?;
+    decide(&state, &asked, reason, DeadDecision::Abandon).await
 }
 
 async fn decide(
     state: &State,
     asked: &ApiRequest,
+    reason: String,
     wanted: DeadDecision,
 ) -> Result<Answer, Problem> {
     let (namespace, id) = (namespace(asked)?, message_id(asked)?);
     let name: EndpointName = param(asked, "endpoint")?;
-    let Reason { reason } = asked.json()?;
     let actor = asked.caller.actor().clone();
     let by = PersonDecision { actor, reason: decision(reason)?, key: None };
     let decided = state.engine.decide_dead(&namespace, id, &name, wanted, by).await;

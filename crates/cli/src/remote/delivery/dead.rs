@@ -18,7 +18,7 @@ use crate::screen::Screen;
 const REDELIVER: &str = "\
 The message is sent again under its id, with the attempts of its endpoint from the beginning. If it
 may have arrived, a receiver that cannot tell repetitions by the header webhook-id would process it
-twice: check there first.
+twice: check there first. If it did not arrive, say so with --did-not-arrive.
 
 Examples:
   indelible dead redeliver msg_0123456789abcdef0123456789abcdef01234567 partner \\
@@ -84,6 +84,9 @@ pub(crate) struct Redeliver {
     /// Why: kept in the audit record
     #[arg(long, value_name = "TEXT")]
     reason: String,
+    /// You know that it did not arrive
+    #[arg(long)]
+    did_not_arrive: bool,
     /// Print a JSON object
     #[arg(long)]
     json: bool,
@@ -201,7 +204,7 @@ impl Redeliver {
     fn run(&self, out: &mut impl Write) -> Result<(), Failure> {
         let remote = self.connection.connect()?;
         let DeadLetter { message, endpoint } = &self.which;
-        let decided = remote.client.redeliver(message, endpoint, &self.reason);
+        let decided = remote.client.redeliver(message, endpoint, &self.reason, self.did_not_arrive);
         let decided = ask_once(&remote, decided, &self.which.look())?;
         print::done(decided, &format!("the message is sent to {endpoint} again"), self.json, out)
     }

@@ -7,7 +7,7 @@ use indelible_api::access::Role;
 use indelible_api::control::{Done, Reason};
 use indelible_api::delivery::{
     DeliveryDetail, EndpointDetail, EndpointPut, EndpointSettings, Endpoints, MessageAccepted,
-    MessageDetail, Messages, RotateSecret, SecretRotated, SendMessage,
+    MessageDetail, Messages, Redeliver, RotateSecret, SecretRotated, SendMessage,
 };
 
 use super::{KEY, LIMITED, NAMESPACE, OPERATE, get, json, of, parameter, post};
@@ -110,7 +110,7 @@ pub(super) const fn send() -> Route {
         .headers(&[KEY])
         .body(Body::Json(of::<SendMessage>))
         .answers(const { &[(202, json::<MessageAccepted>())] })
-        .codes(&[Code::PayloadTooLarge, Code::Mismatch, Code::Busy, Code::OnHold])
+        .codes(&[Code::PayloadTooLarge, Code::Mismatch, Code::Busy, Code::Restored, Code::OnHold])
 }
 
 pub(super) const fn messages() -> Route {
@@ -147,7 +147,7 @@ pub(super) const fn redeliver() -> Route {
     .about("Send a dead letter again, under its id")
     .needs(DECIDE)
     .query(&[NAMESPACE])
-    .body(Body::Json(of::<Reason>))
+    .body(Body::Json(of::<Redeliver>))
     .answers(const { &[(200, json::<DeliveryDetail>())] })
     .codes(&[Code::NotFound, Code::NoSuchEndpoint, Code::WrongState, Code::OnHold])
 }
