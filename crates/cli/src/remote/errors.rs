@@ -248,7 +248,7 @@ fn refused(problem: &Problem, asked: &ServerRequest) -> Failure {
                 .to_owned()
         }
         Code::NoSuchEndpoint => {
-            "`indelible endpoint ls` lists them, `indelible endpoint put NAME --url URL` makes one; \
+            "`indelible endpoint ls` lists them, `indelible endpoint put NAME URL` makes one; \
              choose another namespace with --namespace"
                 .to_owned()
         }

@@ -31,8 +31,8 @@ An endpoint that cannot tell repetitions by the header webhook-id is made with -
 message that may have arrived becomes a dead letter, and is not sent again without a decision.
 
 Examples:
-  indelible endpoint put partner --url https://partner.example/hooks --topic 'order.*'
-  indelible endpoint put printer --url https://printer.example/jobs --not-idem --in-flight 1
+  indelible endpoint put partner https://partner.example/hooks --topic 'order.*'
+  indelible endpoint put printer https://printer.example/jobs --not-idem --in-flight 1
   indelible endpoint put partner --settings partner.json --schedule 5s,1m,1h --ttl 7d";
 
 const RM: &str = "\
@@ -92,8 +92,8 @@ pub(crate) struct Put {
     /// Its name: a-z, 0-9, - and _
     name: String,
     /// Where messages are posted to
-    #[arg(long, required_unless_present = "settings")]
-    url: Option<String>,
+    #[arg(required_unless_present = "settings", value_name = "URL")]
+    to: Option<String>,
     /// Which topics it gets, such as order.created or 'order.*'; may be repeated; all, if left out
     #[arg(long = "topic", value_name = "TOPIC")]
     topics: Vec<String>,
@@ -274,7 +274,7 @@ impl Put {
             None => EndpointSettings::at(""),
             Some(file) => read(file)?,
         };
-        if let Some(url) = &self.url {
+        if let Some(url) = &self.to {
             settings.url.clone_from(url);
         }
         if !self.topics.is_empty() {
@@ -327,7 +327,7 @@ impl List {
         }
         if endpoints.is_empty() {
             print::tell(
-                "there are no endpoints\nhint: make one with `indelible endpoint put NAME --url URL`",
+                "there are no endpoints\nhint: make one with `indelible endpoint put NAME URL`",
             );
             return Ok(());
         }

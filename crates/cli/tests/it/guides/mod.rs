@@ -66,6 +66,7 @@ guides! {
     sagas = "docs/guides/sagas.md",
     effects = "docs/guides/effects.md",
     ledger = "docs/guides/ledger.md",
+    webhooks = "docs/guides/webhooks.md",
     testing_functions = "docs/guides/testing-functions.md",
     http_api = "docs/guides/http-api.md",
     configuration = "docs/guides/configuration.md",

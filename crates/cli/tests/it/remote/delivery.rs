@@ -33,7 +33,7 @@ fn with_peer_and(more: &[&str]) -> (House, User, Peer) {
 /// Makes an endpoint at a path of the peer: its secret.
 fn put(user: &User, peer: &Peer, name: &str, path: &str, more: &[&str]) -> String {
     let url = peer.url(path);
-    let secret = user.does(&[&["endpoint", "put", name, "--url", &url], more].concat());
+    let secret = user.does(&[&["endpoint", "put", name, &url], more].concat());
     assert!(secret.starts_with("whsec_"), "{secret}");
     secret.trim().to_owned()
 }
@@ -152,7 +152,7 @@ fn endpoints() {
     assert_eq!(said.stdout, "");
     assert!(said.stderr.contains("hint: make one with `indelible endpoint put"), "{}", said.stderr);
     let url = peer.url("/do/answer");
-    let made = user.json(&["endpoint", "put", "one", "--url", &url]);
+    let made = user.json(&["endpoint", "put", "one", &url]);
     assert!(made["secret"].as_str().unwrap().starts_with("whsec_"), "{made}");
     let settings = &made["endpoint"]["settings"];
     assert_eq!(settings["schedule"]["steps_seconds"].as_array().unwrap().len(), 9);
@@ -166,7 +166,6 @@ fn endpoints() {
         "endpoint",
         "put",
         "one",
-        "--url",
         &url,
         "--topic",
         "order.*",
@@ -327,7 +326,7 @@ fn dead_letters() {
     // One that never left.
     peer.down();
     let url = peer.url("/do/answer");
-    user.does(&["endpoint", "put", "off", "--url", &url, "--schedule", "none", "--topic", "c"]);
+    user.does(&["endpoint", "put", "off", &url, "--schedule", "none", "--topic", "c"]);
     let message = send(&user, "c", "{}", "third");
     let dead = stands(&user, &message, "dead");
     assert_eq!(
@@ -375,71 +374,55 @@ fn misuse() {
     let long = "x".repeat(300);
     let id = format!("msg_{}", "0".repeat(40));
     for (arguments, code, told) in [
-        (&["endpoint", "put", "f"][..], 2, "--url"),
+        (&["endpoint", "put", "f"][..], 2, "<URL>"),
+        (&["endpoint", "put", "A", "https://a.example"], 1, "name: the name of the endpoint has"),
+        (&["endpoint", "put", "f", "x"], 1, "url: use an absolute URL"),
+        (&["endpoint", "put", "f", "ftp://a.example"], 1, "url: use https, or http"),
+        (&["endpoint", "put", "f", "https://a:b@c.example"], 1, "url: remove the user name"),
+        (&["endpoint", "put", "f", "https://a.example/#b"], 1, "url: remove what follows #"),
         (
-            &["endpoint", "put", "A", "--url", "https://a.example"],
-            1,
-            "name: the name of the endpoint has",
-        ),
-        (&["endpoint", "put", "f", "--url", "x"], 1, "url: use an absolute URL"),
-        (&["endpoint", "put", "f", "--url", "ftp://a.example"], 1, "url: use https, or http"),
-        (
-            &["endpoint", "put", "f", "--url", "https://a:b@c.example"],
-            1,
-            "url: remove the user name",
-        ),
-        (
-            &["endpoint", "put", "f", "--url", "https://a.example/#b"],
-            1,
-            "url: remove what follows #",
-        ),
-        (
-            &["endpoint", "put", "e", "--url", "https://a.example", "--topic", "a b"],
+            &["endpoint", "put", "e", "https://a.example", "--topic", "a b"],
             1,
             "topics: the topic has",
         ),
         (
-            &["endpoint", "put", "e", "--url", "https://a.example", "--rate", "0"],
+            &["endpoint", "put", "e", "https://a.example", "--rate", "0"],
             1,
             "rate_per_second: use 1 to",
         ),
+        (&["endpoint", "put", "e", "https://a.example", "--rate", "-1"], 2, "unexpected argument"),
         (
-            &["endpoint", "put", "e", "--url", "https://a.example", "--rate", "-1"],
-            2,
-            "unexpected argument",
-        ),
-        (
-            &["endpoint", "put", "e", "--url", "https://a.example", "--in-flight", "1001"],
+            &["endpoint", "put", "e", "https://a.example", "--in-flight", "1001"],
             1,
             "in_flight_max: use 1 to 1000",
         ),
         (
-            &["endpoint", "put", "e", "--url", "https://a.example", "--schedule", "5"],
+            &["endpoint", "put", "e", "https://a.example", "--schedule", "5"],
             2,
             "give times as 5s,1m,1h",
         ),
         (
-            &["endpoint", "put", "e", "--url", "https://a.example", "--schedule", "8d"],
+            &["endpoint", "put", "e", "https://a.example", "--schedule", "8d"],
             1,
             "schedule.steps_seconds: use more than 0",
         ),
         (
-            &["endpoint", "put", "e", "--url", "https://a.example", "--timeout", "301s"],
+            &["endpoint", "put", "e", "https://a.example", "--timeout", "301s"],
             1,
             "attempt_timeout_ms: use more than 0",
         ),
         (
-            &["endpoint", "put", "e", "--url", "https://a.example", "--timeout", "x"],
+            &["endpoint", "put", "e", "https://a.example", "--timeout", "x"],
             2,
             "give a time as 500ms",
         ),
         (
-            &["endpoint", "put", "e", "--url", "https://a.example", "--ttl", "366d"],
+            &["endpoint", "put", "e", "https://a.example", "--ttl", "366d"],
             1,
             "ttl_seconds: use more than 0",
         ),
         (
-            &["endpoint", "put", "e", "--url", "https://a.example", "--on-dead-letter", "drop"],
+            &["endpoint", "put", "e", "https://a.example", "--on-dead-letter", "drop"],
             2,
             "block, skip",
         ),
@@ -530,7 +513,7 @@ fn roles() {
     let user = |token: &str| User::of(&server).with_token(token);
     let (operator, sender, decider, caller) =
         (user(&operator), user(&sender), user(&decider), user(&caller));
-    let put = ["endpoint", "put", "e", "--url", "https://192.0.2.1/", "--schedule", "none"];
+    let put = ["endpoint", "put", "e", "https://192.0.2.1/", "--schedule", "none"];
     let send = ["message", "send", "a", "{}", "--key", "k"];
     operator.does(&put);
     // The address is one for documentation: no rule lets it through.
