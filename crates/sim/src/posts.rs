@@ -157,7 +157,7 @@ fn message(number: u64) -> NewMessage {
         namespace: namespace(),
         key: OriginId::new(&format!("message-{number}")).expect("it is a key"),
         topic: Topic::new("sim.done").expect("it is a topic"),
-        lane: (number % 3 == 0).then(|| LaneKey::new("lane").expect("it is a key")),
+        lane: number.is_multiple_of(3).then(|| LaneKey::new("lane").expect("it is a key")),
         content_type: ContentType::new("text/plain").expect("it is a type"),
         body: Bytes::from(number.to_string()),
     }

@@ -178,10 +178,9 @@ impl Base for Postgres {
         }
         match code(error)?.as_str() {
             "40001" => Some(Trouble::Collision),
-            // Ended by an administrator, by a crash, and not yet up again.
-            "57P01" | "57P02" | "57P03" => Some(Trouble::Lost),
-            // No room to note one more conflict: the transaction is undone, a new one may pass.
-            "53200" => Some(Trouble::Lost),
+            // Ended by an administrator, by a crash, and not yet up again; or there was no room to note
+            // one more conflict: then the transaction is undone, and a new one may pass.
+            "57P01" | "57P02" | "57P03" | "53200" => Some(Trouble::Lost),
             _ => None,
         }
     }
