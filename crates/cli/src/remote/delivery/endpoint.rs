@@ -254,10 +254,11 @@ impl Put {
             None => print::tell(&format!("the endpoint {name} has these settings")),
             Some(secret) => {
                 print::text(&format!("{}\n", secret.0), out)?;
-                print::tell(&format!(
+                let words = format!(
                     "the endpoint {name} was made; its secret is shown only once: the receiver \
                      verifies messages with it"
-                ));
+                );
+                print::note(&words, out);
             }
         }
         if !matches!(put.endpoint.state, indelible_client::api::delivery::EndpointState::Enabled) {
@@ -422,10 +423,9 @@ impl Rotate {
         if let Some(secret) = &rotated.secret {
             print::text(&format!("{}\n", secret.0), out)?;
         }
-        print::tell(&format!(
-            "messages to the endpoint {name} are signed with another secret{}",
-            if rotated.secret.is_some() { ", which is shown only once" } else { "" }
-        ));
+        let once = if rotated.secret.is_some() { ", which is shown only once" } else { "" };
+        let words = format!("messages to the endpoint {name} are signed with another secret{once}");
+        print::note(&words, out);
         if let Some(key) = &rotated.public_key {
             print::tell(&format!("the receiver verifies them with the public key {key}"));
         }

@@ -129,15 +129,14 @@ impl Send {
         }
         print::text(&format!("{}\n", accepted.message.0), out)?;
         let prior = if accepted.prior { "it was accepted before, and not again; " } else { "" };
-        match accepted.endpoints {
-            0 => print::tell(&format!(
+        let words = match accepted.endpoints {
+            0 => format!(
                 "{prior}no endpoint wants it\nhint: `indelible endpoint ls` shows which topics they \
                  want"
-            )),
-            endpoints => {
-                print::tell(&format!("{prior}it goes to {}", count(endpoints, "endpoint")));
-            }
-        }
+            ),
+            endpoints => format!("{prior}it goes to {}", count(endpoints, "endpoint")),
+        };
+        print::note(&words, out);
         Ok(())
     }
 
