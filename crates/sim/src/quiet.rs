@@ -72,7 +72,7 @@ impl Run {
             self.writers.as_mut().map_or(Ok(()), Writers::look)?;
             let transcript = Arc::clone(&self.transcript);
             let say = |line: std::fmt::Arguments<'_>| transcript.say(line);
-            self.posters.as_mut().map_or(Ok(()), |posters| posters.look(say))?;
+            self.posters.as_mut().map_or(Ok(()), |posters| posters.look(self.clock.now(), say))?;
             // Polling makes new work: a client that is admitted because another was answered asks
             // only now, and a polled client may submit a batch itself.
             let asked = self.engine().readings().runnable > 0

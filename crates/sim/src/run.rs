@@ -112,7 +112,7 @@ impl Run {
         let peer = Arc::new(peer);
         Self {
             wires: Arc::new(Wires::new(Arc::clone(&peer), Arc::clone(&disk))),
-            posters: Posters::new(seed),
+            posters: Posters::new(seed, plan.options.operation_window),
             peer,
             known: AttemptFacts::default(),
             kit: kit.clone(),

@@ -60,6 +60,11 @@ impl Desk {
         self.queued.is_empty() && self.sending == 0 && self.lanes.is_empty()
     }
 
+    /// The heads of all lanes, in the order of their messages.
+    pub(super) fn heads(&self) -> BTreeSet<MessageNumber> {
+        self.lanes.values().map(|lane| lane.head).collect()
+    }
+
     /// A delivery joins its lane. True: it is the head, and may be queued.
     pub(super) fn join(&mut self, lane: &LaneKey, number: MessageNumber) -> bool {
         match self.lanes.get_mut(lane) {

@@ -1,9 +1,7 @@
 //! What is asked of post offices, checked and handed to their machines, and what is read of them.
 
 use indelible_delivery::signing::Secret;
-use indelible_delivery::{
-    Delivery, Endpoint, EndpointName, Message, MessageId, Origin, SigningSecret,
-};
+use indelible_delivery::{Delivery, Endpoint, EndpointName, Message, MessageId, Origin};
 use indelible_execution::{Actor as Person, Purpose};
 use indelible_journal::{Micros, Namespace, Timestamp};
 use indelible_records::delivery::{MessageNumber, room_key};
@@ -45,23 +43,13 @@ impl Engine {
     pub async fn put_endpoint(
         &self,
         namespace: &Namespace,
-        mut endpoint: Endpoint,
+        endpoint: Endpoint,
         actor: Option<Person>,
     ) -> Result<(EndpointView, Option<Secret>, bool), DeliveryError> {
-        let known = self.endpoint(namespace, &endpoint.name).await;
-        let made = match known {
-            Err(DeliveryError::NoEndpoint) if endpoint.secrets.is_empty() => {
-                let secret = Secret::hmac(&self.random_secret());
-                endpoint.secrets.push(SigningSecret { secret: secret.clone(), until: None });
-                Some(secret)
-            }
-            Err(DeliveryError::NoEndpoint) | Ok(_) => None,
-            Err(error) => return Err(error),
-        };
+        let offered = Secret::hmac(&self.random_secret());
         let actor = actor.unwrap_or_else(|| Person::new("system:engine"));
-        match self.ask_office(namespace, Ask::Put(Box::new(endpoint), actor)).await? {
-            // Another request may have made it meanwhile, with a secret of its own.
-            Reply::Put(view, is_new) => Ok((*view, made.filter(|_| is_new), is_new)),
+        match self.ask_office(namespace, Ask::Put(Box::new(endpoint), offered, actor)).await? {
+            Reply::Put(view, is_new, used) => Ok((*view, used, is_new)),
             _ => Err(misanswered()),
         }
     }

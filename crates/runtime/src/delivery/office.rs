@@ -10,6 +10,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
+use indelible_delivery::SigningSecret;
 use indelible_delivery::signing::Secret;
 use indelible_delivery::{Delivery, Endpoint, EndpointName, EndpointState, Message, MessageId};
 use indelible_execution::{Actor as Person, audit_entry};
@@ -59,8 +60,9 @@ pub(crate) enum Ask {
     /// To accept this message, unless it was accepted before. The other says why its key is refused if
     /// it is unknown (C-48).
     Send(Box<Message>, Result<(), EngineError>),
-    /// To have an endpoint with these settings, in the place of one with the same name.
-    Put(Box<Endpoint>, Person),
+    /// To have an endpoint with these settings, in the place of one with the same name. The secret is
+    /// that of an endpoint which is new and has none.
+    Put(Box<Endpoint>, Secret, Person),
     /// To delete an endpoint. The reason is the person's.
     Delete(EndpointName, Person, String),
     /// To enable an endpoint, or to disable it.
@@ -76,8 +78,8 @@ pub(crate) enum Ask {
 /// What a post office answers.
 pub(crate) enum Reply {
     Accepted(Accepted),
-    /// The endpoint, and whether it was made now.
-    Put(Box<EndpointView>, bool),
+    /// The endpoint; whether it was made now; and the secret that was offered, if it has that.
+    Put(Box<EndpointView>, bool, Option<Secret>),
     Endpoints(Vec<EndpointView>),
     Decided(Box<Delivery>),
     Done,
@@ -241,7 +243,7 @@ impl PostOffice {
         self.load(cx)?;
         match ask {
             Ask::Send(message, unknown) => self.accept(cx, *message, unknown).map(Reply::Accepted),
-            Ask::Put(endpoint, person) => self.put(cx, *endpoint, &person),
+            Ask::Put(endpoint, secret, person) => self.put(cx, *endpoint, secret, &person),
             Ask::Delete(name, person, reason) => self.delete(cx, &name, &person, &reason),
             Ask::Enable(name, on, person, reason) => self.enable(cx, &name, on, &person, &reason),
             Ask::Rotate(name, secret, overlap, person) => {
@@ -325,6 +327,7 @@ impl PostOffice {
         &mut self,
         cx: &Context<'_>,
         mut endpoint: Endpoint,
+        offered: Secret,
         person: &Person,
     ) -> Result<Reply, DeliveryError> {
         let loaded = self.load(cx)?;
@@ -341,6 +344,7 @@ impl PostOffice {
             }
         };
         let name = endpoint.name.clone();
+        let mut used = None;
         match loaded.desks.get_mut(&id) {
             Some(desk) => {
                 if endpoint.secrets.is_empty() {
@@ -354,6 +358,11 @@ impl PostOffice {
                 desk.stored.endpoint = endpoint;
             }
             None => {
+                if endpoint.secrets.is_empty() {
+                    let secret = offered.clone();
+                    endpoint.secrets.push(SigningSecret { secret, until: None });
+                    used = Some(offered);
+                }
                 let breaker = indelible_delivery::breaker::Breaker::default();
                 let stored =
                     StoredEndpoint { deleted: false, paused_until: None, breaker, endpoint };
@@ -365,8 +374,9 @@ impl PostOffice {
         self.pending.office_changed |= known.is_none();
         let action = if known.is_some() { "change endpoint" } else { "create endpoint" };
         self.audit(cx, person, &name, action, "");
+        self.unblock(cx, id)?;
         self.unpause(cx, id);
-        Ok(Reply::Put(Box::new(view), known.is_none()))
+        Ok(Reply::Put(Box::new(view), known.is_none(), used))
     }
 
     /// Deletes an endpoint: what is not delivered becomes dead letters.
@@ -385,6 +395,7 @@ impl PostOffice {
         desk.stored.endpoint.secrets.clear();
         self.pending.endpoints.insert(id);
         self.audit(cx, person, name, "delete endpoint", reason);
+        self.unblock(cx, id)?;
         self.send_next(cx, id);
         Ok(Reply::Done)
     }

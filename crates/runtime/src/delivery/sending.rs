@@ -234,14 +234,40 @@ impl PostOffice {
         let policy = self.desk(key.endpoint).stored.endpoint.lane;
         let is_deleted = self.desk(key.endpoint).stored.deleted;
         let advances = is_deleted || turn(policy, &stored.delivery.state) == Turn::Advance;
-        if let Some(lane) = stored.lane.as_ref().filter(|_| advances) {
-            let row = delivery::lane_row(&namespace, key, lane);
-            self.batch(cx).delete(indelible_records::DELIVERIES, row);
-            if let Some(next) = self.desk(key.endpoint).leave(lane, key.number) {
-                self.enqueue(DeliveryKey { number: next, ..key });
-            }
+        if advances {
+            self.leave(cx, key, stored);
         }
         self.is_settled(cx, key, stored.message)
+    }
+
+    /// Lanes that a dead letter blocks go on, if the endpoint does not want that any more, or is deleted.
+    pub(super) fn unblock(
+        &mut self,
+        cx: &Context<'_>,
+        endpoint: EndpointId,
+    ) -> Result<(), DeliveryError> {
+        use indelible_delivery::lane::{Turn, turn};
+        let desk = self.desk(endpoint);
+        let (policy, is_deleted) = (desk.stored.endpoint.lane, desk.stored.deleted);
+        for number in desk.heads() {
+            let key = DeliveryKey { endpoint, number };
+            let Some(stored) = self.delivery(cx, key)? else { continue };
+            let is_dead = matches!(stored.delivery.state, State::Dead { .. });
+            if is_dead && (is_deleted || turn(policy, &stored.delivery.state) == Turn::Advance) {
+                self.leave(cx, key, &stored);
+            }
+        }
+        Ok(())
+    }
+
+    /// A delivery leaves its lane, and the next one of the lane may be sent.
+    fn leave(&mut self, cx: &Context<'_>, key: DeliveryKey, stored: &StoredDelivery) {
+        let Some(lane) = &stored.lane else { return };
+        let row = delivery::lane_row(&self.namespace(), key, lane);
+        self.batch(cx).delete(indelible_records::DELIVERIES, row);
+        if let Some(next) = self.desk(key.endpoint).leave(lane, key.number) {
+            self.enqueue(DeliveryKey { number: next, ..key });
+        }
     }
 
     /// A delivery's wait is over.

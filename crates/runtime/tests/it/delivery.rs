@@ -3,6 +3,7 @@
 //! `crates/delivery`; here is what storing, loading, sending and crashing make of them.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
+use std::future::Future as _;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -516,5 +517,56 @@ fn retention() {
     decide(&house, dead_one, "e", DeadDecision::Abandon).unwrap();
     let gone = house.wait(house.engine().message(&namespace(), dead_one.id));
     assert!(matches!(gone, Err(DeliveryError::NoMessage)), "{gone:?}");
+    assert_sound(&house);
+}
+
+/// A lane that a dead letter blocks goes on when the endpoint is told to let it be overtaken, and when
+/// the endpoint is deleted. An endpoint that is made twice at once has the secret that was shown.
+#[test]
+fn settings_that_change() {
+    let (house, wire) = house(by_hand(KEEP));
+    let whose = namespace();
+    let mut made = Vec::new();
+    house.wait(async {
+        let make = || {
+            let new = endpoint("e", "404", r#""schedule":{"steps_seconds":[]}"#);
+            Box::pin(house.engine().put_endpoint(&whose, new, None))
+        };
+        // Both are asked before either is answered.
+        let mut both = [make(), make()];
+        std::future::poll_fn(|context| {
+            for one in &mut both {
+                if made.len() < 2
+                    && let std::task::Poll::Ready(answer) = one.as_mut().poll(context)
+                {
+                    let (_, secret, is_new) = answer.unwrap();
+                    made.push((secret.is_some(), is_new));
+                    *one = make();
+                }
+            }
+            if made.len() < 2 { std::task::Poll::Pending } else { std::task::Poll::Ready(()) }
+        })
+        .await;
+    });
+    assert!(made.contains(&(true, true)), "{made:?}");
+    assert!(made.contains(&(false, false)), "{made:?}");
+    let in_lane =
+        |key: &str| NewMessage { lane: Some(LaneKey::new("lane").unwrap()), ..message(key, "{}") };
+    let all = ["1", "2", "3"].map(|key| send(&house, in_lane(key)).unwrap());
+    rest(&house);
+    assert_eq!(dead(&delivery(&house, all[0], "e")), Some(DeadReason::Exhausted));
+    assert_eq!((delivery(&house, all[1], "e").attempts, wire.count()), (0, 1));
+    put(&house, endpoint("e", "open", r#""on_dead_letter":"skip""#));
+    rest(&house);
+    assert_eq!(delivery(&house, all[1], "e").attempts, 1);
+    put(&house, endpoint("e", "open", r#""schedule":{"steps_seconds":[]}"#));
+    wire.end(answered(404));
+    rest(&house);
+    assert_eq!(dead(&delivery(&house, all[1], "e")), Some(DeadReason::Exhausted));
+    assert_eq!(delivery(&house, all[2], "e").attempts, 0, "it is blocked");
+    let asked = Attribution::default();
+    house.wait(house.engine().delete_endpoint(&namespace(), &name("e"), asked)).unwrap();
+    rest(&house);
+    assert_eq!(dead(&delivery(&house, all[2], "e")), Some(DeadReason::EndpointGone));
     assert_sound(&house);
 }

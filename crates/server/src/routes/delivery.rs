@@ -228,7 +228,6 @@ fn namespace(asked: &ApiRequest) -> Result<Namespace, Problem> {
     Ok(domain(&asked.namespace()?))
 }
 
-/// A message that cannot be is one that is not there: its id says nothing else to who asks.
 fn message_id(asked: &ApiRequest) -> Result<MessageId, Problem> {
     param(asked, "message")
 }
