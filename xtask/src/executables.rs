@@ -11,6 +11,7 @@ use serde_json::Value;
 #[derive(Deserialize)]
 pub(crate) struct Executable {
     manifest_path: PathBuf,
+    package_id: String,
     pub(crate) executable: PathBuf,
     profile: Profile,
 }
@@ -40,7 +41,15 @@ impl Executable {
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.executable);
         command.current_dir(self.folder()).env("CARGO_MANIFEST_DIR", self.folder());
+        command.env("CARGO_PKG_NAME", self.package_name());
         command
+    }
+
+    /// The name of its package, in the form `path+file:///…/crates/x#name@version`, or without the name
+    /// if that is the folder's.
+    fn package_name(&self) -> String {
+        let name = self.package_id.rsplit('#').next().and_then(|end| end.split_once('@'));
+        name.map_or_else(|| self.crate_name(), |(name, _)| name.to_owned())
     }
 }
 

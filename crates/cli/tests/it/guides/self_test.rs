@@ -127,7 +127,9 @@ cat pid; sleep 1000
 ```
 ";
     check("self-server", right).unwrap();
-    let said = mistake("self-server", "```sh server\necho no; exit 1\n```\n");
+    // With a line that is awaited: its first line alone could be seen before it has ended.
+    let ends = "```sh server\necho no; exit 1\n```\n\n```text\nyes\n```\n";
+    let said = mistake("self-server", ends);
     assert!(said.starts_with("2: the server ends"), "{said}");
     assert!(said.contains("--- printed\nno\n"), "{said}");
 }
