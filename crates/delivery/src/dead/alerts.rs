@@ -1,6 +1,6 @@
 //! When people are told of dead letters. No alert decides anything.
 
-/// Where alerts go (O-32).
+/// Where alerts go (see O-32).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AlertChannel {
     /// E-mail.
@@ -13,7 +13,7 @@ pub enum AlertChannel {
     Webhook,
 }
 
-/// `DLQAlertConfig` (impl O-32).
+/// `DLQAlertConfig` (see O-32).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AlertConfig {
     /// Whether thresholds alert at all.
@@ -29,7 +29,7 @@ pub struct AlertConfig {
 /// What a new entry causes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Alerts {
-    /// One notification for the entry, in any case (C-35).
+    /// One notification for the entry, in any case (see C-35).
     pub notification: bool,
     /// The hour has reached its threshold with this entry.
     pub threshold: bool,
@@ -37,7 +37,7 @@ pub struct Alerts {
     pub critical: bool,
 }
 
-/// What an entry causes that was just entered (impl O-46, C-35, C-63): `in_hour` entries of the last
+/// What an entry causes that was just entered (see O-46, C-35, C-63): `in_hour` entries of the last
 /// hour and `open` ones that wait for review, this one among them.
 ///
 /// The threshold alerts when it is reached, not again for each entry above it.

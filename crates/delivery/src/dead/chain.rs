@@ -11,7 +11,7 @@ use crate::signing::PublicKey;
 
 const VERSION: u8 = 1;
 
-/// The record of one decision about one entry (impl O-37). It is never deleted.
+/// The record of one decision about one entry (see O-37). It is never deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecisionRecord {
     /// The hash of the record before it; of zeros for the first.
@@ -24,7 +24,7 @@ pub struct DecisionRecord {
     pub new_message_id: Option<MessageId>,
     /// Why the message may be sent again.
     pub proof: Option<Proof>,
-    /// An admin decided in place of governance (C-62).
+    /// An admin decided in place of governance (see C-62).
     pub decided_alone: bool,
     /// When the server took it.
     pub taken_at: Timestamp,

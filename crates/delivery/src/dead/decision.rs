@@ -20,7 +20,7 @@ const AGE_MAX: Micros = Micros::from_secs(60 * 60);
 /// How far the clock of the person who decides may be ahead.
 const AHEAD_MAX: Micros = Micros::from_secs(5 * 60);
 
-/// What is decided (O-36). `REDELIVER` is this project's own (C-61).
+/// What is decided (see O-36). `REDELIVER` is this project's own (see C-61).
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -42,11 +42,11 @@ pub enum DecisionType {
 pub struct EntryReference {
     /// The entry.
     pub dlq_entry_id: Text<EntryId>,
-    /// Its hash (C-61).
+    /// Its hash (see C-61).
     pub hash: Text<ContentHash>,
 }
 
-/// The four questions of the analysis (impl O-35).
+/// The four questions of the analysis (see O-35).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Analysis {
@@ -60,7 +60,7 @@ pub struct Analysis {
     pub governance_needed: bool,
 }
 
-/// What a message that is issued again has another of (O-36). Of the `oip` profile alone.
+/// What a message that is issued again has another of (see O-36). Of the `oip` profile alone.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Edits {
@@ -75,7 +75,7 @@ pub struct Edits {
     pub scope: Option<String>,
 }
 
-/// What a person signs (O-37). A bulk decision has several entries: the list is frozen (C-61).
+/// What a person signs (see O-37). A bulk decision has several entries: the list is frozen (see C-61).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct DecisionPayload {
@@ -93,7 +93,7 @@ pub struct DecisionPayload {
     pub new_message_id: Option<Text<MessageId>>,
     /// Why.
     pub rationale: String,
-    /// The person states that no attempt at these messages has arrived (C-52).
+    /// The person states that no attempt at these messages has arrived (see C-52).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub did_not_arrive: bool,
     /// What the analysis came to.
@@ -107,7 +107,7 @@ pub struct DecisionPayload {
     pub rate_per_second: Option<u32>,
 }
 
-/// A decision as it came and is stored: the exact bytes (impl C-59), and whose signature is over
+/// A decision as it came and is stored: the exact bytes (see C-59), and whose signature is over
 /// them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
@@ -119,7 +119,7 @@ pub struct Decision {
     pub signature: [u8; 64],
 }
 
-/// A key that a person has registered (C-59).
+/// A key that a person has registered (see C-59).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegisteredKey {
     /// Whose key it is.
@@ -180,7 +180,7 @@ impl DecisionPayload {
             return malformed("an entry is in it twice");
         }
         let is_single_retry = self.decision_type == DecisionType::Retry && self.entries.len() == 1;
-        // impl O-37: present if and only if the type is RETRY.
+        // see O-37: present if and only if the type is RETRY.
         if self.new_message_id.is_some() != is_single_retry {
             return malformed("`newMessageId` is present if and only if one entry is retried");
         }
@@ -192,7 +192,7 @@ impl DecisionPayload {
 }
 
 impl Decision {
-    /// The payload, if it is signed by the person that it names, now (impl O-37, C-59). `registered`
+    /// The payload, if it is signed by the person that it names, now (see O-37, C-59). `registered`
     /// is what is known of the key.
     pub fn verify(
         &self,

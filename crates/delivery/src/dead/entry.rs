@@ -18,7 +18,7 @@ use crate::signing::{Ed25519Key, PublicKey};
 
 const VERSION: u8 = 1;
 const STATE_VERSION: u8 = 1;
-/// How long an entry is kept after it is decided, unless configured otherwise (O-29).
+/// How long an entry is kept after it is decided, unless configured otherwise (see O-29).
 pub const RETENTION: Micros = Micros::from_secs(30 * DAY);
 
 /// Which rules a message follows (D16).
@@ -30,7 +30,7 @@ pub enum Profile {
     Webhook,
 }
 
-/// A message that died, verbatim (O-29).
+/// A message that died, verbatim (see O-29).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Original {
     /// A message of the `webhook` profile.
@@ -57,7 +57,7 @@ pub enum Original {
     },
 }
 
-/// A message that this one was issued again for, or an earlier series of attempts at it (C-61).
+/// A message that this one was issued again for, or an earlier series of attempts at it (see C-61).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ancestor {
     /// Its dead letter.
@@ -70,7 +70,7 @@ pub struct Ancestor {
     pub may_have_arrived: bool,
 }
 
-/// What is known of a dead letter when it is entered (impl O-29). It never changes.
+/// What is known of a dead letter when it is entered (see O-29). It never changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// Its id.
@@ -81,7 +81,7 @@ pub struct Entry {
     pub ttl: Option<Micros>,
     /// Why it died.
     pub reason: DeadReason,
-    /// An attempt at it ended unknown (C-52).
+    /// An attempt at it ended unknown (see C-52).
     pub may_have_arrived: bool,
     /// Every failed attempt.
     pub failures: Vec<FailureRecord>,
@@ -133,7 +133,7 @@ impl Signer for Ed25519Key {
 }
 
 impl Entry {
-    /// The dead letter of a webhook (impl O-28); `None` if the delivery is not dead.
+    /// The dead letter of a webhook (see O-28); `None` if the delivery is not dead.
     pub fn of_webhook(
         message: Message,
         endpoint: EndpointName,
@@ -181,7 +181,7 @@ impl Entry {
     }
 
     /// Messages of which it is unknown whether they arrived: its own, and those that it was issued
-    /// again for (C-52). If m1 may have arrived and m2, issued again for it, was never sent, m2 is
+    /// again for (see C-52). If m1 may have arrived and m2, issued again for it, was never sent, m2 is
     /// no proof about m1.
     pub fn unknown_messages(&self) -> impl Iterator<Item = (MessageId, Timestamp)> {
         let own = self.may_have_arrived.then(|| (self.message_id(), self.created()));
@@ -207,7 +207,7 @@ impl Entry {
         lineage
     }
 
-    /// Seals it (impl O-38, C-59): its bytes, and the server's signature over them.
+    /// Seals it (see O-38, C-59): its bytes, and the server's signature over them.
     pub fn seal(&self, signer: &impl Signer) -> SealedEntry {
         let bytes = self.encode();
         let signature = signer.sign(&[domains::ENTRY, &bytes].concat());
@@ -295,7 +295,7 @@ pub struct SealedEntry {
     signature: [u8; 64],
 }
 
-/// The stored entry is not the one that was entered (O-38): governance is notified.
+/// The stored entry is not the one that was entered (see O-38): governance is notified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum IntegrityError {
     /// Its bytes are malformed.
@@ -310,7 +310,7 @@ pub enum IntegrityError {
 }
 
 impl SealedEntry {
-    /// The entry, if it is the one that was entered (impl O-38). Keys that the server had before
+    /// The entry, if it is the one that was entered (see O-38). Keys that the server had before
     /// stay valid for what they signed.
     pub fn open(&self, server_keys: &[PublicKey]) -> Result<Entry, IntegrityError> {
         if !server_keys.contains(&self.key) {
@@ -351,7 +351,7 @@ impl fmt::Debug for SealedEntry {
     }
 }
 
-/// The life of an entry (O-29).
+/// The life of an entry (see O-29).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Status {
     /// It waits for a decision.
@@ -391,9 +391,9 @@ impl fmt::Display for Status {
 pub struct EntryState {
     /// Where it stands.
     pub status: Status,
-    /// It is for governance alone to decide (O-36).
+    /// It is for governance alone to decide (see O-36).
     pub escalated: bool,
-    /// The message that was issued again for it (C-61).
+    /// The message that was issued again for it (see C-61).
     pub successor: Option<MessageId>,
 }
 
@@ -401,7 +401,7 @@ impl EntryState {
     /// That of a new entry.
     pub const NEW: Self = Self { status: Status::PendingReview, escalated: false, successor: None };
 
-    /// The last successor arrived: in the same commit every ancestor is recovered (impl C-61).
+    /// The last successor arrived: in the same commit every ancestor is recovered (see C-61).
     pub fn recover(self) -> Self {
         match self.status {
             Status::RetryQueued => Self { status: Status::Recovered, ..self },
@@ -409,7 +409,7 @@ impl EntryState {
         }
     }
 
-    /// A successor was given up, and so is this (impl C-52).
+    /// A successor was given up, and so is this (see C-52).
     pub fn close(self) -> Self {
         match self.status {
             Status::RetryQueued => Self { status: Status::Abandoned, ..self },
@@ -417,7 +417,7 @@ impl EntryState {
         }
     }
 
-    /// Whether the entry may be deleted (impl O-31, C-61). Its decisions stay.
+    /// Whether the entry may be deleted (see O-31, C-61). Its decisions stay.
     pub fn may_go(self, retention_until: Timestamp, now: Timestamp) -> bool {
         matches!(self.status, Status::Abandoned | Status::Recovered) && retention_until < now
     }

@@ -1,4 +1,4 @@
-//! Dead letters as JSON: the names of the specification (O-29, O-30, O-34, O-48), and what is this
+//! Dead letters as JSON: the names of the specification (see O-29, O-30, O-34, O-48), and what is this
 //! project's own beside them.
 
 use data_encoding::BASE64;
@@ -12,7 +12,7 @@ use crate::attempt::{FailureCode, FailureRecord};
 use crate::delivery::DeadReason;
 use crate::ids::{ContentHash, EntryId, MessageId};
 
-/// A failed attempt (impl O-30).
+/// A failed attempt (see O-30).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FailureJson {
@@ -58,7 +58,7 @@ pub struct OriginalJson {
     pub base64: String,
 }
 
-/// `DLQEntry` (impl O-29).
+/// `DLQEntry` (see O-29).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EntryJson {
@@ -79,7 +79,7 @@ pub struct EntryJson {
     pub status: Text<Status>,
     /// Why the message died.
     pub reason: Text<DeadReason>,
-    /// It, or a message that it was issued again for, may have arrived (C-52).
+    /// It, or a message that it was issued again for, may have arrived (see C-52).
     pub may_have_arrived: bool,
     /// Only governance may decide.
     pub escalated: bool,
@@ -91,7 +91,7 @@ pub struct EntryJson {
     pub reissued_as: Option<Text<MessageId>>,
 }
 
-/// What people are told of a new entry (impl O-34).
+/// What people are told of a new entry (see O-34).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NotificationJson {

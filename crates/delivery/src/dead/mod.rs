@@ -12,7 +12,7 @@
 //! ```
 //!
 //! A [`Decision`] is bytes that a person signed. [`decide`] says whether it applies, and what then
-//! changes; nothing here decides by itself (O-33).
+//! changes; nothing here decides by itself (see O-33).
 
 mod alerts;
 mod chain;
@@ -37,7 +37,7 @@ pub use rules::{
     ReissueVerdict, Role, admit_reissue, decide,
 };
 
-/// What Ed25519 signatures are over: the domain, then the exact bytes that are stored (C-59).
+/// What Ed25519 signatures are over: the domain, then the exact bytes that are stored (see C-59).
 pub mod domains {
     /// Before the bytes of an envelope.
     pub const MESSAGE: &[u8] = b"indelible.message.v1";

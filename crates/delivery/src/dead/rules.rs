@@ -8,7 +8,7 @@ use crate::delivery::{Input, Outcome};
 use crate::ids::{ContentHash, MessageId};
 use crate::message::Origin;
 
-/// What the credential of a person allows (O-38).
+/// What the credential of a person allows (see O-38).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// To read.
@@ -19,7 +19,7 @@ pub enum Role {
     Admin,
 }
 
-/// Under which authority a decision comes (C-62).
+/// Under which authority a decision comes (see C-62).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Authority {
     /// A person alone. The flag says whether governance is configured.
@@ -33,7 +33,7 @@ pub enum Authority {
     Governance,
 }
 
-/// What the receiver says of a message (C-52).
+/// What the receiver says of a message (see C-52).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReceiverStatus {
     /// It was applied.
@@ -64,7 +64,7 @@ pub struct DecisionFacts<'a> {
     pub clock_skew_max: Micros,
 }
 
-/// Why a message that may have arrived is sent again all the same (C-52).
+/// Why a message that may have arrived is sent again all the same (see C-52).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Proof {
     /// No attempt at it may have arrived.
@@ -84,7 +84,7 @@ pub struct Reissue {
     pub id: MessageId,
     /// Its origin.
     pub origin: Origin,
-    /// All of its ancestors (impl C-52), the oldest first.
+    /// All of its ancestors (see C-52), the oldest first.
     pub ancestors: Vec<Ancestor>,
 }
 
@@ -110,7 +110,7 @@ pub struct Decided {
     pub told: Option<Outcome>,
     /// Why it may be sent again.
     pub proof: Option<Proof>,
-    /// An admin decided in place of governance (C-62): the record says so.
+    /// An admin decided in place of governance (see C-62): the record says so.
     pub decided_alone: bool,
 }
 
@@ -156,7 +156,7 @@ impl DecisionRefusal {
     }
 }
 
-/// What a verified decision does to one of its entries (impl O-36, C-61). Of a bulk decision each
+/// What a verified decision does to one of its entries (see O-36, C-61). Of a bulk decision each
 /// entry is decided apart: one that is refused does not stop the others.
 pub fn decide(
     entry: &Entry,
@@ -188,7 +188,7 @@ pub fn decide(
     };
     match payload.decision_type {
         DecisionType::GovernanceEscalation if state.escalated => Err(DecisionRefusal::Decided),
-        // impl O-36: it stays open, and only governance may decide.
+        // see O-36: it stays open, and only governance may decide.
         DecisionType::GovernanceEscalation => {
             Ok(Decided { state: EntryState { escalated: true, ..state }, ..kept })
         }
@@ -197,7 +197,7 @@ pub fn decide(
             Ok(Decided {
                 state: EntryState { status: Status::Abandoned, ..state },
                 delivery: Some(Input::Abandon),
-                // impl C-52: never "not performed".
+                // see C-52: never "not performed".
                 told: Some(if unknown { Outcome::Indeterminate } else { Outcome::Abandoned }),
                 closes_ancestors: true,
                 ..kept
@@ -236,8 +236,8 @@ pub fn decide(
     }
 }
 
-/// Whether this authority may decide about an entry (impl O-38); whether it does so in place of
-/// governance (impl C-62).
+/// Whether this authority may decide about an entry (see O-38); whether it does so in place of
+/// governance (see C-62).
 fn check_authority(state: EntryState, authority: Authority) -> Result<bool, DecisionRefusal> {
     match authority {
         Authority::Governance => Ok(false),
@@ -249,7 +249,7 @@ fn check_authority(state: EntryState, authority: Authority) -> Result<bool, Deci
     }
 }
 
-/// Why a message may be sent again (impl C-52).
+/// Why a message may be sent again (see C-52).
 fn prove(
     entry: &Entry,
     payload: &DecisionPayload,
@@ -312,7 +312,7 @@ pub enum ReissueVerdict {
     Forgotten,
 }
 
-/// What a receiver does that honours `reissueOf` (impl C-52). `is_known` says whether an id has a
+/// What a receiver does that honours `reissueOf` (see C-52). `is_known` says whether an id has a
 /// row.
 pub fn admit_reissue(
     ancestors: &[(MessageId, Timestamp)],

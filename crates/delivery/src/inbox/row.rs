@@ -13,11 +13,11 @@ const VERSION: u8 = 1;
 /// A message whose signature is good.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arrival {
-    /// Whose key verified it (C-53).
+    /// Whose key verified it (see C-53).
     pub source: SourceName,
     /// Its id there.
     pub id: ForeignId,
-    /// What copies under one id are compared by (C-60).
+    /// What copies under one id are compared by (see C-60).
     pub conflict_hash: ContentHash,
     /// When it was signed, if the signature says so.
     pub signed: Option<Timestamp>,
@@ -28,16 +28,16 @@ pub struct Arrival {
 pub enum Reception {
     /// It was taken, and this was the acknowledgement.
     Accepted {
-        /// The bytes that were answered, which are answered again (C-12).
+        /// The bytes that were answered, which are answered again (see C-12).
         ack: Bytes,
         /// What it led to: an execution, or a transaction. The trace follows it.
         effect: Box<str>,
     },
-    /// It was refused for good, and is refused again (C-53).
+    /// It was refused for good, and is refused again (see C-53).
     Rejected(ErrorCode),
 }
 
-/// The row of a message, written in the commit of its effect (impl C-53, O-61).
+/// The row of a message, written in the commit of its effect (see C-53, O-61).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InboxRow {
     /// The hash of the message.
@@ -47,7 +47,7 @@ pub struct InboxRow {
     /// When it first came.
     pub received: Timestamp,
     /// Until when the row is kept. Of a source of the `inbox` profile, every copy prolongs it
-    /// (C-54).
+    /// (see C-54).
     pub kept_until: Timestamp,
 }
 
@@ -67,7 +67,7 @@ pub enum Verdict<'a> {
     Fresh,
     /// A copy of it is being processed: wait for that.
     InFlight,
-    /// It was taken before: answer the stored acknowledgement (impl C-12).
+    /// It was taken before: answer the stored acknowledgement (see C-12).
     PriorResult(&'a Bytes),
     /// It was refused for good before: refuse it again.
     PriorError(ErrorCode),
@@ -75,7 +75,7 @@ pub enum Verdict<'a> {
     Mismatch,
 }
 
-/// What a message with this hash meets (impl O-3, O-4, C-53). A transient failure has left no row, so
+/// What a message with this hash meets (see O-3, O-4, C-53). A transient failure has left no row, so
 /// a retry of it is fresh.
 pub fn judge(known: Option<Known<'_>>, conflict_hash: ContentHash) -> Verdict<'_> {
     match known {

@@ -17,10 +17,10 @@ use crate::signing::{
 };
 
 const VERSION: u8 = 1;
-/// How long an id is remembered unless configured otherwise (C-54).
+/// How long an id is remembered unless configured otherwise (see C-54).
 const WINDOW: Micros = Micros::from_secs(30 * DAY);
 const WINDOW_MAX: Micros = Micros::from_secs(3_650 * DAY);
-/// How many live ids a source has at most (C-64), unless configured otherwise.
+/// How many live ids a source has at most (see C-64), unless configured otherwise.
 const LIVE_MAX: u64 = 10_000_000;
 
 /// Where a message has its id.
@@ -69,7 +69,7 @@ pub struct Source {
     pub window: Micros,
     /// How far the time of a signature may be from ours.
     pub tolerance: Micros,
-    /// How many ids are remembered at most; then the sender is asked to come back later (C-64).
+    /// How many ids are remembered at most; then the sender is asked to come back later (see C-64).
     pub live_max: u64,
 }
 
@@ -99,7 +99,7 @@ impl SourceRefusal {
 }
 
 impl Source {
-    /// Checks the size, the signature and the id, in this order (impl C-56, O-19). Envelopes have
+    /// Checks the size, the signature and the id, in this order (see C-56, O-19). Envelopes have
     /// [`arrive_envelope`](Self::arrive_envelope).
     pub fn arrive(
         &self,
@@ -125,7 +125,7 @@ impl Source {
     }
 
     /// The same for an envelope of the `oip` profile, which is signed with one of the public keys
-    /// (impl C-53, O-19).
+    /// (see C-53, O-19).
     pub fn arrive_envelope(&self, body: &[u8]) -> Result<(Arrival, Envelope), EnvelopeError> {
         let public = self.keys.iter().filter_map(|key| match key {
             VerifyingKey::Ed25519(key) => Some(*key),
@@ -141,13 +141,13 @@ impl Source {
         Ok((arrival, envelope))
     }
 
-    /// Until when the row of a message is kept that came now (impl C-54): every copy prolongs it.
+    /// Until when the row of a message is kept that came now (see C-54): every copy prolongs it.
     pub fn kept_until(&self, now: Timestamp) -> Timestamp {
         now.saturating_add(self.window)
     }
 
     /// Whether a sender is asked to come back later, since so many ids are live: before any row is
-    /// written, and without evicting one (impl C-10, C-64, O-20).
+    /// written, and without evicting one (see C-10, C-64, O-20).
     pub fn is_full(&self, live: u64) -> bool {
         live >= self.live_max
     }
@@ -268,7 +268,7 @@ pub enum TargetSettings {
 
 impl SourceSettings {
     /// The source with these settings. A window that is shorter than the provider's own retries is
-    /// refused: a late retry would be taken for a new message (impl C-54).
+    /// refused: a late retry would be taken for a new message (see C-54).
     pub fn read(&self) -> Result<Source, SettingsError> {
         self.read_with(|preset| self.keys(preset))
     }

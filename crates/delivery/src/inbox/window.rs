@@ -6,15 +6,15 @@ use indelible_journal::{Micros, Timestamp};
 
 use crate::oip::MessageType;
 
-/// How far clocks may differ, unless configured otherwise (O-17).
+/// How far clocks may differ, unless configured otherwise (see O-17).
 const CLOCK_SKEW_MAX: Micros = Micros::from_secs(5);
-/// The recommended window (O-17).
+/// The recommended window (see O-17).
 const WINDOW: Micros = Micros::from_secs(700);
-/// How many ids a source has before it is full, unless configured otherwise (O-16).
+/// How many ids a source has before it is full, unless configured otherwise (see O-16).
 const CAPACITY: u64 = 100_000;
 
-/// What the specification's configuration names for a full record (O-16). Neither ever evicts an id
-/// that is inside its window (impl C-10, O-20): they are read, and mean nothing more.
+/// What the specification's configuration names for a full record (see O-16). Neither ever evicts an id
+/// that is inside its window (see C-10, O-20): they are read, and mean nothing more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EvictionPolicy {
     /// The least recently used.
@@ -23,13 +23,13 @@ pub enum EvictionPolicy {
     Fifo,
 }
 
-/// `DeduplicationConfig` (impl O-16), checked. `strategy` is always `MESSAGE_ID`.
+/// `DeduplicationConfig` (see O-16), checked. `strategy` is always `MESSAGE_ID`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Deduplication {
     window: Micros,
     per_type: BTreeMap<MessageType, Micros>,
     clock_skew_max: Micros,
-    /// From how many live ids an alarm is raised (C-10).
+    /// From how many live ids an alarm is raised (see C-10).
     pub capacity: u64,
     /// What the configuration says.
     pub eviction: EvictionPolicy,
@@ -37,7 +37,7 @@ pub struct Deduplication {
 
 /// A window that would forget an id while a copy of its message can still be accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("windowSize is {window}; with a TTL of {ttl} it must be at least {floor} (O-17)")]
+#[error("windowSize is {window}; with a TTL of {ttl} it must be at least {floor}")]
 pub struct WindowError {
     /// The window.
     pub window: Micros,
@@ -47,7 +47,7 @@ pub struct WindowError {
     pub floor: Micros,
 }
 
-/// The shortest window for messages of this TTL (impl O-17).
+/// The shortest window for messages of this TTL (see O-17).
 pub fn window_floor(ttl: Micros, clock_skew_max: Micros) -> Micros {
     Micros::new(ttl.get().saturating_add(clock_skew_max.get().saturating_mul(2)))
 }
@@ -70,7 +70,7 @@ impl Default for Deduplication {
 }
 
 impl Deduplication {
-    /// One window for all types, and others for some (impl O-17, O-18). A type with a window of its
+    /// One window for all types, and others for some (see O-17, O-18). A type with a window of its
     /// own is no longer a bound for the common one.
     pub fn new(
         window: Micros,
@@ -96,13 +96,13 @@ impl Deduplication {
         self.per_type.get(&of).copied().unwrap_or(self.window)
     }
 
-    /// The longest TTL that a message of this type may have (impl O-60).
+    /// The longest TTL that a message of this type may have (see O-60).
     pub fn ttl_max(&self, of: MessageType) -> Micros {
         let skew = self.clock_skew_max.get().saturating_mul(2);
         Micros::new(self.window(of).get().saturating_sub(skew))
     }
 
-    /// Until when the row of a message is kept (impl C-54): from the later of when it came and when
+    /// Until when the row of a message is kept (see C-54): from the later of when it came and when
     /// it was stamped.
     pub fn kept_until(
         &self,
@@ -113,13 +113,13 @@ impl Deduplication {
         received.max(stamped).saturating_add(self.window(of))
     }
 
-    /// Whether a message of the future is refused (impl C-54).
+    /// Whether a message of the future is refused (see C-54).
     pub fn is_ahead(&self, stamped: Timestamp, now: Timestamp) -> bool {
         stamped.saturating_since(now) > self.clock_skew_max
     }
 }
 
-/// Up to when ids have been forgotten (C-54). It is stored, and only rises: a clock that is set back
+/// Up to when ids have been forgotten (see C-54). It is stored, and only rises: a clock that is set back
 /// would otherwise accept a message whose id is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct PurgeHorizon(Timestamp);
@@ -135,7 +135,7 @@ impl PurgeHorizon {
         self.0
     }
 
-    /// The receiver's now: never behind the horizon (impl C-54).
+    /// The receiver's now: never behind the horizon (see C-54).
     pub fn now(self, clock: Timestamp) -> Timestamp {
         clock.max(self.0)
     }

@@ -1,5 +1,5 @@
 //! What a receiver does with an envelope whose signature is good: every check in its order, before
-//! anything changes (O-53, C-56).
+//! anything changes (see O-53, C-56).
 
 use bytes::Bytes;
 use indelible_journal::Timestamp;
@@ -29,7 +29,7 @@ pub struct AdmissionFacts<'a> {
     pub attestation_used_by: Option<&'a ForeignId>,
     /// Whether a rollback of the entity is not finished.
     pub rollback_incomplete: bool,
-    /// The hash of the entity's state (C-55).
+    /// The hash of the entity's state (see C-55).
     pub state_hash: Option<ContentHash>,
     /// The nonce that comes next for the asset, if nonces are used there.
     pub next_nonce: Option<u64>,
@@ -42,7 +42,7 @@ pub enum Admission<'a> {
     Apply,
     /// A copy of it is being processed.
     InFlight,
-    /// The stored acknowledgement is sent again (C-12).
+    /// The stored acknowledgement is sent again (see C-12).
     RepeatAck(&'a Bytes),
     /// It was applied, or a message that it was issued again for. Its sender counts it as delivered.
     AlreadyApplied,
@@ -58,21 +58,21 @@ pub enum AdmissionRefusal {
     /// The sender may not send this.
     #[error("the sender has not the authority")]
     Authority,
-    /// The TTL is longer than ids are remembered (O-60).
+    /// The TTL is longer than ids are remembered (see O-60).
     #[error("`ttlSeconds` is longer than the deduplication window allows")]
     TtlTooLong,
     /// One of the codes of the specification.
     #[error("{0}")]
     Code(ErrorCode),
-    /// A message that it was issued again for may have been applied and forgotten (C-52).
+    /// A message that it was issued again for may have been applied and forgotten (see C-52).
     #[error("a message that this one was issued again for may have been forgotten")]
     AncestorForgotten,
-    /// Another nonce comes next (O-6).
+    /// Another nonce comes next (see O-6).
     #[error("another nonce comes next")]
     Nonce,
 }
 
-/// Judges an envelope that was opened (impl C-56). Size, format and signature were checked when it
+/// Judges an envelope that was opened (see C-56). Size, format and signature were checked when it
 /// was opened.
 pub fn admit<'a>(envelope: &Envelope, facts: &AdmissionFacts<'a>) -> Admission<'a> {
     let refused = |code| Admission::Refused(AdmissionRefusal::Code(code));
@@ -80,7 +80,7 @@ pub fn admit<'a>(envelope: &Envelope, facts: &AdmissionFacts<'a>) -> Admission<'
     let now = facts.horizon.now(facts.clock);
     let stamped = envelope.header.timestamp.0;
     let hash = envelope.conflict_hash();
-    // impl C-67: questions and the like have no rows.
+    // see C-67: questions and the like have no rows.
     let known = facts.known.filter(|_| of.has_rows());
 
     if !facts.is_authorized {
@@ -92,7 +92,7 @@ pub fn admit<'a>(envelope: &Envelope, facts: &AdmissionFacts<'a>) -> Admission<'
     if envelope.ttl() > facts.windows.ttl_max(of) {
         return Admission::Refused(AdmissionRefusal::TtlTooLong);
     }
-    // impl O-10: the last moment is in time.
+    // see O-10: the last moment is in time.
     if stamped.saturating_add(envelope.ttl()) < now {
         return match known {
             Some(Known::Row(row)) if row.conflict_hash == hash => match row.reception {
@@ -116,7 +116,7 @@ pub fn admit<'a>(envelope: &Envelope, facts: &AdmissionFacts<'a>) -> Admission<'
     if ancestors.any(|ancestor| ancestor.timestamp.0 <= facts.horizon.get()) {
         return Admission::Refused(AdmissionRefusal::AncestorForgotten);
     }
-    // impl O-7, C-33: the proof is bound to the message that consumed it, and may be repeated by it.
+    // see O-7, C-33: the proof is bound to the message that consumed it, and may be repeated by it.
     let own = &envelope.header.message_id.0;
     if envelope.attestation.is_some() && facts.attestation_used_by.is_some_and(|used| used != own) {
         return refused(ErrorCode::AttestationReplayDetected);
@@ -124,12 +124,12 @@ pub fn admit<'a>(envelope: &Envelope, facts: &AdmissionFacts<'a>) -> Admission<'
     if facts.rollback_incomplete {
         return refused(ErrorCode::RollbackIncompleteReject);
     }
-    // impl O-5
+    // see O-5
     let wanted = envelope.current_state_hash.map(|hash| hash.0);
     if wanted.is_some() && wanted != facts.state_hash {
         return refused(ErrorCode::StateHashMismatch);
     }
-    // impl O-6
+    // see O-6
     let nonces = envelope.nonce.zip(facts.next_nonce);
     if nonces.is_some_and(|(found, next)| found != next) {
         return Admission::Refused(AdmissionRefusal::Nonce);

@@ -1,7 +1,7 @@
 //! Envelopes: a message between two servers, and the exact bytes that are signed.
 //!
 //! On the wire the envelope is a text in an outer object, with the key and the signature beside it.
-//! So what is verified are the bytes that came, and nothing is serialized again (C-59).
+//! So what is verified are the bytes that came, and nothing is serialized again (see C-59).
 
 use data_encoding::BASE64;
 use indelible_journal::{Micros, Timestamp};
@@ -44,7 +44,7 @@ pub enum Atomicity {
     AllOrNothing,
 }
 
-/// Who sends what, and when it was stamped (C-60).
+/// Who sends what, and when it was stamped (see C-60).
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Header {
@@ -84,7 +84,7 @@ pub struct Routing {
     pub slip: Vec<serde_json::Value>,
 }
 
-/// How long each phase may take, in seconds (O-11).
+/// How long each phase may take, in seconds (see O-11).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct PhaseTimeouts {
@@ -96,7 +96,7 @@ pub struct PhaseTimeouts {
     pub finalize: u64,
 }
 
-/// A proof from outside that is consumed once (O-7).
+/// A proof from outside that is consumed once (see O-7).
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Attestation {
@@ -106,7 +106,7 @@ pub struct Attestation {
     pub transaction_id: Text<ForeignId>,
 }
 
-/// A message for which this one was issued again (C-52).
+/// A message for which this one was issued again (see C-52).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ReissuedMessage {
@@ -126,10 +126,10 @@ pub struct Envelope {
     pub routing: Routing,
     /// What it says.
     pub body: Box<RawValue>,
-    /// The hash of the state that it is for (O-5).
+    /// The hash of the state that it is for (see O-5).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current_state_hash: Option<Text<ContentHash>>,
-    /// Its number among those of one asset (O-6).
+    /// Its number among those of one asset (see O-6).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nonce: Option<u64>,
     /// A proof from outside.
@@ -140,7 +140,7 @@ pub struct Envelope {
     pub reissue_of: Vec<ReissuedMessage>,
 }
 
-/// Why an envelope is not one. It leaves no row (O-19).
+/// Why an envelope is not one. It leaves no row (see O-19).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum EnvelopeError {
     /// It is too large.
@@ -158,7 +158,7 @@ pub enum EnvelopeError {
 }
 
 impl Envelope {
-    /// Its bytes on the wire, signed (impl C-59).
+    /// Its bytes on the wire, signed (see C-59).
     pub fn sign(&self, signer: &impl Signer) -> Vec<u8> {
         let envelope = serde_json::to_string(self).expect("texts, numbers and lists are JSON");
         let signature = signer.sign(&[domains::MESSAGE, envelope.as_bytes()].concat());
@@ -168,7 +168,7 @@ impl Envelope {
     }
 
     /// Reads an envelope, and verifies it with the keys of its sender: size and format first, then
-    /// the signature (impl C-56).
+    /// the signature (see C-56).
     pub fn open(wire: &[u8], keys: &[PublicKey]) -> Result<Self, EnvelopeError> {
         if wire.len() > ENVELOPE_BYTES_MAX {
             return Err(EnvelopeError::TooLarge(wire.len()));
@@ -204,14 +204,14 @@ impl Envelope {
         if !names.into_iter().chain(&routing.scope).all(is_name) {
             return Err("`sourceChainId`, `target` or `scope` is empty or too long");
         }
-        // impl O-11: without phases there is the TTL of the message alone.
+        // see O-11: without phases there is the TTL of the message alone.
         if routing.atomicity == Atomicity::BestEffort && routing.phase_timeouts.is_some() {
             return Err("BEST_EFFORT has no `phaseTimeouts`");
         }
         if routing.slip.len() > SLIP_MAX || self.reissue_of.len() > ANCESTORS_MAX {
             return Err("`slip` or `reissueOf` is too long");
         }
-        // impl O-5
+        // see O-5
         let names_state =
             matches!(message_type, MessageType::StateSync | MessageType::RegulatoryAction);
         if names_state && self.current_state_hash.is_none() {
@@ -232,7 +232,7 @@ impl Envelope {
         self.try_message_type().expect("an envelope is checked when it is read")
     }
 
-    /// Where it comes from, as far as a proof must be checked (O-9).
+    /// Where it comes from, as far as a proof must be checked (see O-9).
     pub fn source_kind(&self) -> SourceKind {
         match &self.attestation {
             Some(attestation) if attestation.origin == "CANTON" => SourceKind::Canton,
@@ -245,7 +245,7 @@ impl Envelope {
         Micros::from_secs(self.routing.ttl_seconds)
     }
 
-    /// What two messages under one id are compared by (impl C-60): everything but the timestamp, the
+    /// What two messages under one id are compared by (see C-60): everything but the timestamp, the
     /// TTL, the routing slip and the signature, which differ between rounds.
     pub fn conflict_hash(&self) -> ContentHash {
         let Self { header, routing, .. } = self;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What becomes of a message that met an error (impl O-56).
+/// What becomes of a message that met an error (see O-56).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Disposition {
     /// It is refused for good.
@@ -17,24 +17,24 @@ pub enum Disposition {
     Diverge,
 }
 
-/// The codes of the specification (impl O-45), with that of C-54.
+/// The codes of the specification (see O-45), and one more (see C-54).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorCode {
-    /// It came after its TTL (O-10).
+    /// It came after its TTL (see O-10).
     MessageTtlExpired,
-    /// It is known (O-4). Not an error: the stored ACK is the answer.
+    /// It is known (see O-4). Not an error: the stored ACK is the answer.
     DeduplicationDetected,
-    /// The proof in it was used by another message (O-7).
+    /// The proof in it was used by another message (see O-7).
     AttestationReplayDetected,
-    /// The state is not the one that it names (O-5).
+    /// The state is not the one that it names (see O-5).
     StateHashMismatch,
-    /// No answer came in time (O-11).
+    /// No answer came in time (see O-11).
     DeliveryTimeout,
-    /// No further attempt is allowed (O-28).
+    /// No further attempt is allowed (see O-28).
     MaxRetriesExceeded,
     /// The entity waits for the end of a rollback.
     RollbackIncompleteReject,
-    /// It is stamped later than clocks may differ (C-54).
+    /// It is stamped later than clocks may differ (see C-54).
     MessageFromTheFuture,
 }
 
@@ -78,7 +78,7 @@ impl ErrorCode {
         Some(Self::ALL[at])
     }
 
-    /// What becomes of the message (impl O-45). `None`: it is ignored, as a hit in the
+    /// What becomes of the message (see O-45). `None`: it is ignored, as a hit in the
     /// deduplication record is, or it ends in the dead letters, if its type has them.
     pub const fn disposition(self) -> Option<Disposition> {
         match self {

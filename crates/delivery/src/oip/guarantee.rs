@@ -40,7 +40,7 @@ pub enum MessageType {
 pub enum Priority {
     /// It can fail.
     Normal,
-    /// Of a regulatory action: it must arrive (O-1).
+    /// Of a regulatory action: it must arrive (see O-1).
     Critical,
 }
 
@@ -82,13 +82,13 @@ impl MessageType {
     }
 
     /// Whether it changes state of users. The others have no rows in the deduplication record
-    /// (impl C-67).
+    /// (see C-67).
     pub const fn has_rows(self) -> bool {
         !matches!(self, Self::Query | Self::Ack | Self::Heartbeat)
     }
 
-    /// The recommended TTL (impl O-13). It says nothing about how long the procedure takes that the
-    /// message starts (impl O-15).
+    /// The recommended TTL (see O-13). It says nothing about how long the procedure takes that the
+    /// message starts (see O-15).
     pub const fn recommended_ttl(self) -> Micros {
         Micros::from_secs(match self {
             Self::StateSync | Self::Vote => 300,
@@ -100,7 +100,7 @@ impl MessageType {
         })
     }
 
-    /// What a receiver checks beside the id (impl O-8).
+    /// What a receiver checks beside the id (see O-8).
     pub const fn strategy(self) -> IdempotencyStrategy {
         match self {
             Self::StateSync | Self::RegulatoryAction => IdempotencyStrategy::MessageIdPlusStateHash,
@@ -140,30 +140,30 @@ pub enum IdempotencyStrategy {
     MessageId,
     /// That the state is the one that the message names.
     MessageIdPlusStateHash,
-    /// That the nonce is the next, if there is one (O-6).
+    /// That the nonce is the next, if there is one (see O-6).
     MessageIdPlusNonce,
 }
 
 /// Where a message comes from, as far as a proof of it must be checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SourceKind {
-    /// It carries the id of a transaction of CANTON, which is consumed once (O-7).
+    /// It carries the id of a transaction of CANTON, which is consumed once (see O-7).
     Canton,
     /// Any other.
     Other,
 }
 
-/// Minimum TTL of assets that change often (O-14).
+/// Minimum TTL of assets that change often (see O-14).
 pub const HIGH_FREQUENCY_TTL_MIN: Micros = Micros::from_secs(5);
-/// Minimum TTL of assets under an active regulatory action (O-14).
+/// Minimum TTL of assets under an active regulatory action (see O-14).
 pub const UNDER_ACTION_TTL_MIN: Micros = Micros::from_secs(600);
 
-/// The longer of the sender's TTL and the minimum of the asset's class (impl O-12).
+/// The longer of the sender's TTL and the minimum of the asset's class (see O-12).
 pub fn resolve_ttl(sender: Micros, asset_min: Option<Micros>) -> Micros {
     asset_min.map_or(sender, |min| sender.max(min))
 }
 
-/// What a message is promised: a contract, never sent (impl O-8, O-57). `semantics` is always
+/// What a message is promised: a contract, never sent (see O-8, O-57). `semantics` is always
 /// `AT_LEAST_ONCE`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Guarantee {
@@ -179,7 +179,7 @@ pub struct Guarantee {
     pub ending: Ending,
 }
 
-/// A guarantee that the specification does not allow (O-9).
+/// A guarantee that the specification does not allow (see O-9).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum GuaranteeError {
     /// A message of CANTON whose proof is not checked.
@@ -193,7 +193,7 @@ pub enum GuaranteeError {
 /// Retries, base and cap in milliseconds, and what follows the last.
 type Row = (Option<u32>, u64, u64, Ending);
 
-/// The table of O-21.
+/// The table (see O-21).
 const fn row(of: MessageType, priority: Priority) -> Row {
     use Ending::{DeadLetter, Never, Nothing};
     match (of, priority) {
@@ -220,7 +220,7 @@ const fn retry(of: MessageType, priority: Priority) -> (Backoff, RetryBound, End
 }
 
 impl Guarantee {
-    /// The guarantee of the table (impl O-1, O-9, O-21).
+    /// The guarantee of the table (see O-1, O-9, O-21).
     pub fn of(of: MessageType, priority: Priority, source: SourceKind, ttl: Micros) -> Self {
         let (backoff, bound, ending) = retry(of, priority);
         Self {
@@ -232,7 +232,7 @@ impl Guarantee {
         }
     }
 
-    /// Whether it is one that such a message may have (impl O-9).
+    /// Whether it is one that such a message may have (see O-9).
     pub fn check(
         &self,
         of: MessageType,
@@ -252,7 +252,7 @@ impl Guarantee {
     /// What it allows for a message that was stamped then. Receivers of this profile tell
     /// repetitions, so an unknown end is followed by another attempt.
     pub fn policy(&self, stamped: Timestamp) -> Policy<'_> {
-        // impl C-14: a CRITICAL message is stamped anew for each round, and never expires.
+        // see C-14: a CRITICAL message is stamped anew for each round, and never expires.
         let expires = self.ending != Ending::Never;
         Policy {
             schedule: &self.schedule,
@@ -264,7 +264,7 @@ impl Guarantee {
     }
 }
 
-/// The longest time that the retries of a type can take (impl O-23); `None` if it is unbounded.
+/// The longest time that the retries of a type can take (see O-23); `None` if it is unbounded.
 pub fn retry_window(of: MessageType, priority: Priority) -> Option<Micros> {
     let (backoff, bound, _) = retry(of, priority);
     worst_case(bound, backoff.cap)
