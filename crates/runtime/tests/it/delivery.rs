@@ -495,7 +495,7 @@ fn a_deleted_endpoint() {
 /// decided.
 #[test]
 fn retention() {
-    let (mut house, _wire) = house(by_hand(KEEP));
+    let (house, _wire) = house(by_hand(KEEP));
     put(&house, endpoint("e", "200", ""));
     let first = send(&house, message("first", "{}")).unwrap();
     rest(&house);
