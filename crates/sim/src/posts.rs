@@ -282,7 +282,8 @@ impl Posters {
             ensure!(known.id == id, "message {number} is {id} now");
             if !is_prior && known.since < now {
                 // Keys are forgotten after their window.
-                let later = now.saturating_since(known.since);
+                let first = self.asked_first.unwrap_or(now);
+                let later = now.saturating_since(first);
                 ensure!(later >= self.window, "message {number} was accepted twice, {later} later");
                 known.since = now;
             }
