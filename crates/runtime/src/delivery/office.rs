@@ -13,7 +13,7 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use indelible_delivery::SigningSecret;
 use indelible_delivery::signing::Secret;
 use indelible_delivery::{Delivery, Endpoint, EndpointName, EndpointState, Message, MessageId};
-use indelible_execution::{Actor as Person, audit_entry};
+use indelible_execution::{Actor as Person, Purpose, audit_entry};
 use indelible_journal::{Micros, Namespace, Timestamp};
 use indelible_machine::{CallerId, Changes, Machine, TimerChange};
 use indelible_records::audit::{self, AuditSubject};
@@ -139,8 +139,12 @@ impl Loaded {
             after = *last;
             desks.extend(page.into_iter().map(|(id, stored)| (id, Desk::new(stored))));
         }
-        let mut loaded =
-            Self { namespace, row, desks, in_flight: BTreeMap::new(), last_request: 0 };
+        // A machine that replaces one whose commit failed still hears of the requests of that one.
+        // Their numbers must not be its own, or a message would count as delivered that was not.
+        let mut random = [0; 8];
+        cx.surroundings.fill(Purpose::Id, &mut random);
+        let last_request = u64::from_be_bytes(random);
+        let mut loaded = Self { namespace, row, desks, in_flight: BTreeMap::new(), last_request };
         if row.last_number > 0 {
             loaded.read_open(cx)?;
         }
@@ -230,7 +234,12 @@ impl PostOffice {
     pub(super) fn load(&mut self, cx: &Context<'_>) -> Result<&mut Loaded, DeliveryError> {
         if self.loaded.is_none() {
             self.loaded = Some(Loaded::read(cx)?);
-            self.recover(cx)?;
+            if let Err(error) = self.recover(cx) {
+                // What is recovered by half is recovered again: the rows still say all of it.
+                let replies = std::mem::take(&mut self.pending.replies);
+                (self.loaded, self.pending) = (None, Pending { replies, ..Pending::default() });
+                return Err(error);
+            }
         }
         Ok(self.loaded.as_mut().expect("it was just read"))
     }

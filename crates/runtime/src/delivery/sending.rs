@@ -184,7 +184,7 @@ impl PostOffice {
     ) {
         self.desk(key.endpoint).sending += 1;
         let loaded = self.loaded.as_mut().expect("the office is loaded");
-        loaded.last_request += 1;
+        loaded.last_request = loaded.last_request.wrapping_add(1);
         let request = loaded.last_request;
         let sent = request_of(endpoint, &message.message, cx.now);
         let message = Arc::clone(message);
